@@ -1,0 +1,537 @@
+"""Settings: one `config` object, one typed flag per setting, and context managers of the same names.
+
+A flag gets its value from, strongest first: an enclosing `with flag(value):` in this thread,
+`config.update(name, value)`, the environment (`TETRAX_<NAME>`, then `JAX_<NAME>`), its default. Every
+flag that JAX has too answers to JAX's spelling as well: `config.update("jax_enable_x64", True)`.
+
+    >>> config.enable_x64
+    False
+    >>> with enable_x64(True):
+    ...     config.enable_x64
+    True
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar, cast, overload
+
+__all__ = [
+    "Config",
+    "Flag",
+    "Scope",
+    "allow_f16_reductions",
+    "array_garbage_collection_guard",
+    "auto_pcast",
+    "check_tracer_leaks",
+    "checking_leaks",
+    "config",
+    "debug_infs",
+    "debug_key_reuse",
+    "debug_nans",
+    "default_device",
+    "default_matmul_precision",
+    "default_prng_impl",
+    "disable_jit",
+    "enable_checks",
+    "enable_custom_prng",
+    "enable_x64",
+    "explain_cache_misses",
+    "jax2tf_associative_scan_reductions",
+    "legacy_prng_key",
+    "log_compiles",
+    "make_user_context",
+    "no_execution",
+    "no_tracing",
+    "numpy_dtype_promotion",
+    "numpy_rank_promotion",
+    "remove_size_one_mesh_axis_from_type",
+    "softmax_custom_jvp",
+    "thread_guard",
+    "threefry_partitionable",
+    "trace_context",
+    "transfer_guard",
+    "transfer_guard_device_to_device",
+    "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device",
+]
+
+T = TypeVar("T")
+
+_UNSET: Any = object()
+
+
+class _ThreadOverrides(threading.local):
+    """The values set by the `with` blocks of one thread, and the trace context they give."""
+
+    def __init__(self) -> None:
+        self.values: dict[Flag[Any], Any] = {}
+        self.context: tuple[int, tuple[Hashable, ...]] | None = None
+
+
+_overrides = _ThreadOverrides()
+
+
+# --------------------------------------------------------------------------- what a value may be
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in ("1", "true", "t", "yes", "y", "on"):
+            return True
+        if word in ("0", "false", "f", "no", "n", "off", ""):
+            return False
+        raise ValueError("expected a truth value such as 'true' or '0'")
+    return bool(value)
+
+
+def _integer(value: object) -> int:
+    return int(cast(Any, value))
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _anything(value: object) -> Any:
+    return value
+
+
+def _choice(*words: str | None) -> Callable[[object], Any]:
+    def parse(value: object) -> str | None:
+        # Enumerations of other libraries are taken by the word they stand for.
+        word = getattr(value, "value", value)
+        if word not in words:
+            raise ValueError(f"expected one of {', '.join(repr(w) for w in words)}")
+        return cast("str | None", word)
+
+    return parse
+
+
+_PRECISIONS = (
+    *(None, "default", "high", "highest", "bfloat16", "tensorfloat32", "float32"),
+    *("ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM"),
+    *("ANY_F8_ANY_F8_ANY", "ANY_F8_ANY_F8_ANY_FAST_ACCUM"),
+    *("F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16", "BF16_BF16_F32"),
+    *("BF16_BF16_F32_X3", "BF16_BF16_F32_X6", "BF16_BF16_F32_X9"),
+    *("TF32_TF32_F32", "TF32_TF32_F32_X3", "F32_F32_F32", "F64_F64_F64"),
+)
+_GUARD_LEVELS = (None, "allow", "log", "disallow", "log_explicit", "disallow_explicit")
+
+
+# --------------------------------------------------------------------------- flags
+
+
+class Flag(Generic[T]):
+    """One setting: a typed attribute of `config`, and a context manager factory when called.
+
+    Args:
+        default: the value where nothing else is said.
+        parse: turns what the user or the environment gives into a value, or raises `ValueError`.
+        doc: one sentence for the user.
+        traced: the value changes what tracing a function gives, so it belongs to cache keys.
+        jax_name: JAX's spelling; "" where JAX has no such flag; by default "jax_" and the name.
+        within: the value that `flag()` without argument sets; flags without one demand an argument.
+    """
+
+    def __init__(
+        self,
+        default: T,
+        parse: Callable[[object], T],
+        doc: str,
+        *,
+        traced: bool = False,
+        jax_name: str | None = None,
+        within: Any = _UNSET,
+    ):
+        self.default = default
+        self.parse = parse
+        self.traced = traced
+        self.within = within
+        self.jax_name = jax_name
+        self.name = ""
+        self.global_value = default
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+        if self.jax_name is None:
+            self.jax_name = name if name.startswith("jax") else "jax_" + name
+        given = os.environ.get("TETRAX_" + name.upper())
+        if given is None and self.jax_name:
+            given = os.environ.get(self.jax_name.upper())
+        if given is not None:
+            self.global_value = self.checked(given)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Flag[T]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> Flag[T] | T:
+        if instance is None:
+            return self
+        values = _overrides.values
+        return values[self] if self in values else self.global_value
+
+    def __set__(self, instance: object, value: object) -> None:
+        self.set_global(value)
+
+    @property
+    def value(self) -> T:
+        """The value in force in this thread."""
+        return _overrides.values.get(self, self.global_value)
+
+    def checked(self, value: object) -> T:
+        """Return `value` in the flag's own type, or raise `ValueError` naming the flag."""
+        try:
+            return self.parse(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"The setting {self.name!r} cannot be {value!r}: {error}.") from None
+
+    def set_global(self, value: object) -> None:
+        """Set the value that every thread sees outside its `with` blocks."""
+        self.global_value = self.checked(value)
+        if self.traced:
+            _renew_trace_context()
+
+    def __call__(self, value: object = _UNSET) -> Scope:
+        """Return a context manager (or decorator) that sets the flag in this thread."""
+        if value is _UNSET:
+            value = self.within
+        if value is _UNSET:
+            raise TypeError(f"`{self.name}` needs the value to set: `with {self.name}(value):`.")
+        return Scope(self, self.checked(value))
+
+    def __repr__(self) -> str:
+        return f"<flag {self.name} = {self.value!r}>"
+
+
+class Scope(contextlib.ContextDecorator):
+    """Sets a flag inside a `with` block, in the thread that runs it; may be nested and reused."""
+
+    def __init__(self, flag: Flag[Any], value: object):
+        self._flag = flag
+        self._value = value
+        self._outer: list[Any] = []
+
+    def __enter__(self) -> None:
+        values = _overrides.values
+        self._outer.append(values.get(self._flag, _UNSET))
+        values[self._flag] = self._value
+        _overrides.context = None
+
+    def __exit__(self, *exception: object) -> None:
+        outer = self._outer.pop()
+        if outer is _UNSET:
+            del _overrides.values[self._flag]
+        else:
+            _overrides.values[self._flag] = outer
+        _overrides.context = None
+
+
+def _switch(doc: str, *, default: bool = False, traced: bool = False) -> Flag[bool]:
+    """Make a truth-valued flag; `with flag():` turns it on."""
+    return Flag(default, _boolean, doc, traced=traced, within=True)
+
+
+def _own_switch(doc: str, *, traced: bool = False) -> Flag[bool]:
+    """Make a truth-valued flag that JAX does not have."""
+    return Flag(False, _boolean, doc, traced=traced, jax_name="", within=True)
+
+
+class Config:
+    """Every setting of Tetrax; see the flags' own documentation, `help(type(config).enable_x64)`."""
+
+    # Meaning of programs.
+    enable_x64 = _switch("Keep 64-bit dtypes; otherwise they become 32-bit ones.", traced=True)
+    numpy_dtype_promotion = Flag(
+        "standard",
+        _choice("standard", "strict"),
+        "'strict' refuses to mix dtypes, except Python scalars with arrays.",
+        traced=True,
+    )
+    numpy_rank_promotion = Flag(
+        "allow",
+        _choice("allow", "warn", "raise"),
+        "What broadcasting between different ranks does.",
+        traced=True,
+    )
+    default_matmul_precision: Flag[str | None] = Flag(
+        None, _choice(*_PRECISIONS), "Precision of products that name none.", traced=True
+    )
+    default_device: Flag[Any] = Flag(
+        None, _anything, "Device for arrays that name none; a device or a platform.", traced=True
+    )
+    threefry_partitionable = _switch(
+        "Random bits do not depend on how an array is cut over devices.", default=True, traced=True
+    )
+    default_prng_impl = Flag(
+        "threefry2x32", _text, "Random number generator of keys that name none.", traced=True
+    )
+    random_seed_offset = Flag(0, _integer, "Added to every seed.", traced=True)
+
+    # Looking for mistakes.
+    debug_nans = _switch("Raise where a NaN first appears.", traced=True)
+    debug_infs = _switch("Raise where an infinity first appears.", traced=True)
+    disable_jit = _switch("Run jitted functions operation by operation, as plain Python.")
+    check_tracer_leaks = _switch("Report traced values that outlive their function.")
+    enable_checks = _switch("Check every program between compiler passes.")
+    check_bounds = _own_switch("Compiled kernels check each load and store.", traced=True)
+    check_index = _own_switch("Raise on an out-of-range index rather than clamp.", traced=True)
+    explain_cache_misses = _switch("Say why a jitted function was traced again.")
+    log_compiles = _switch("Log each compilation and the time it took.")
+    dump = Flag("", _text, "Stages to print: program, kernels, llvm, asm.", jax_name="")
+    traceback_filtering = Flag(
+        "auto",
+        _choice("auto", "off", "tracebackhide", "remove_frames", "quiet_remove_frames"),
+        "How frames of the library are hidden from error reports.",
+    )
+
+    # The machine.
+    num_cpu_devices = Flag(-1, _integer, "Devices the CPU is split into; -1: not chosen, one.")
+    num_threads = Flag(
+        0, _integer, "Worker threads; 0: as many as this process has cores.", jax_name=""
+    )
+    enable_compilation_cache = _switch("Keep compiled code on disk.", default=True)
+    cache_dir = Flag(
+        "",
+        _text,
+        "Folder of compiled code; '' means the user's cache folder.",
+        jax_name="jax_compilation_cache_dir",
+    )
+    cache_max_bytes = Flag(
+        512 * 2**20,
+        _integer,
+        "Size that the folder of compiled code is kept under; -1: any.",
+        jax_name="jax_compilation_cache_max_size",
+    )
+
+    # Accepted so that programs which set them run; each has a context manager in JAX.
+    transfer_guard = Flag(None, _choice(*_GUARD_LEVELS), "Without effect: transfers are free.")
+    transfer_guard_host_to_device = Flag(None, _choice(*_GUARD_LEVELS), "Without effect.")
+    transfer_guard_device_to_device = Flag(None, _choice(*_GUARD_LEVELS), "Without effect.")
+    transfer_guard_device_to_host = Flag(None, _choice(*_GUARD_LEVELS), "Without effect.")
+    array_garbage_collection_guard = Flag(None, _anything, "Without effect.")
+    allow_f16_reductions = _switch("Without effect: sums are in float32.", default=True)
+    auto_pcast = _switch("Without effect.", default=True)
+    debug_key_reuse = _switch("Raise where a random key is used twice.")
+    enable_custom_prng = _switch("Without effect: `random.key` always makes typed keys.")
+    legacy_prng_key = Flag("allow", _choice("allow", "warn", "error"), "What raw keys do.")
+    jax2tf_associative_scan_reductions = _switch("Without effect.")
+    no_execution = _switch("Without effect.")
+    no_tracing = _switch("Without effect.")
+    remove_size_one_mesh_axis_from_type = _switch("Without effect.")
+    softmax_custom_jvp = _switch("Without effect: softmax has its own derivative.", default=True)
+    thread_guard = _switch("Without effect.")
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only where no flag has this name: JAX's spelling, or a flag without effect.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        flag = _by_jax_name.get(name)
+        if flag is not None:
+            return flag.value
+        if name in _without_effect:
+            return _without_effect[name]
+        raise AttributeError(_unknown(name))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.update(name, value)
+
+    def update(self, name: str, value: object) -> None:
+        """Set a flag for every thread; raises `AttributeError` for unknown names."""
+        flag = _by_name.get(name) or _by_jax_name.get(name)
+        if flag is not None:
+            flag.set_global(value)
+        elif name in _without_effect:
+            _without_effect[name] = value
+        else:
+            raise AttributeError(_unknown(name))
+
+    def read(self, name: str) -> Any:
+        """Return the value of a flag by its name, in either spelling."""
+        return getattr(self, name)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every setting in force: by JAX's name where JAX has the flag, else by ours."""
+        own = {flag.jax_name or flag.name: flag.value for flag in _by_name.values()}
+        return {**_without_effect, **own}
+
+    def config_with_absl(self) -> None:
+        """Accepted for JAX's sake; settings are not read from absl flags."""
+
+    def parse_flags_with_absl(self) -> None:
+        """Accepted for JAX's sake; settings are not read from absl flags."""
+
+
+# JAX flags that are accepted, remembered and without effect here, with the reason.
+_without_effect: dict[str, Any] = {
+    # Which devices to use is found out from what is installed; `default_device` chooses.
+    **{"jax_platforms": None, "jax_platform_name": "", "jax_xla_backend": ""},
+    **{"jax_backend_target": "", "jax_cuda_visible_devices": "all"},
+    **{"jax_rocm_visible_devices": "all", "jax_oneapi_visible_devices": "all"},
+    **{"jax_mock_gpu_topology": "", "mock_num_gpu_processes": 0},
+    **{"jax_pjrt_client_create_options": None, "jax_use_magma": "auto"},
+    **{"jax_sort_devices_by_process_index": True, "jax_check_proxy_envs": True},
+    # XLA's and Mosaic's own switches: their compilers are not in the CPU's way.
+    **{"jax_optimization_level": "UNKNOWN", "jax_exec_time_optimization_effort": 0.0},
+    **{"jax_memory_fitting_effort": 0.0, "jax_memory_fitting_level": "O2"},
+    **{"jax_disable_most_optimizations": False, "jax_compiler_enable_remat_pass": True},
+    **{"jax_compiler_detailed_logging_min_ops": 10, "jax_xla_profile_version": 0},
+    **{"jax_use_shardy_partitioner": True, "jax_bcoo_cusparse_lowering": False},
+    **{"jax_threefry_gpu_kernel_lowering": False, "jax_mosaic_allow_hlo": False},
+    **{"jax_pallas_enable_debug_checks": False, "jax_pallas_poison_buffers": False},
+    **{"jax_pallas_use_mosaic_gpu": True, "jax_pallas_verbose_errors": False},
+    **{"jax_ragged_dot_use_gpu_pallas_triton_lowering": False},
+    **{"jax_ragged_dot_use_ragged_dot_instruction": True},
+    **{"jax_use_emit_pipeline_primitive": False},
+    # Profile-guided recompilation belongs to XLA.
+    **{"jax_enable_pgle": False, "jax_pgle_profiling_runs": 3},
+    **{"jax_pgle_aggregation_percentile": 90, "jax_compilation_cache_expect_pgle": False},
+    # Details of JAX's disk cache; ours keeps every kernel, whatever its size and time.
+    **{"jax_persistent_cache_min_compile_time_secs": 1.0},
+    **{"jax_persistent_cache_min_entry_size_bytes": 0},
+    **{"jax_persistent_cache_enable_xla_caches": "xla_gpu_per_fusion_autotune_cache_dir"},
+    **{"jax_raise_persistent_cache_errors": False},
+    **{"jax_compilation_cache_check_contents": False},
+    **{"jax_compilation_cache_include_metadata_in_key": False},
+    **{"jax_remove_custom_partitioning_ptr_from_cache_key": False},
+    **{"jax_share_binary_between_hosts": False},
+    **{"jax_share_binary_between_hosts_timeout_ms": 1_200_000},
+    # Several processes: their transport is MPI's or the plugin's.
+    **{"jax_cpu_collectives_implementation": "gloo", "jax_distributed_debug": False},
+    **{"jax_cpu_get_global_topology_timeout_minutes": 5, "jax_enable_recoverability": False},
+    **{"jax_cpu_get_local_topology_timeout_minutes": 2, "jax_enable_preemption_service": True},
+    **{"jax_cross_host_transfer_socket_address": "", "jax_cross_host_transport_addresses": ""},
+    **{"jax_cross_host_transfer_timeout_seconds": None},
+    **{"jax_cross_host_transfer_transfer_size": None},
+    **{"jax_force_dcn_cross_host_transfers": False, "jax_cpu_enable_async_dispatch": True},
+    # What JAX logs, prints and dumps about its own insides; `dump` is ours.
+    **{"jax_logging_level": "NOTSET", "jax_debug_log_modules": "", "jax_dump_ir_to": ""},
+    **{"jax_dump_ir_modes": "stablehlo", "jax_include_debug_info_in_dumps": True},
+    **{"jax_include_full_tracebacks_in_locations": True, "jax_source_url_schema": None},
+    **{"jax_traceback_in_locations_limit": 100, "jax_tracer_error_num_traceback_frames": 5},
+    **{"jax_send_traceback_to_runtime": "off", "jax_pprint_use_color": True},
+    **{"jax_hlo_source_file_canonicalization_regex": None},
+    **{"jax_log_checkpoint_residuals": False, "jax_captured_constants_report_frames": 0},
+    **{"jax_captured_constants_warn_bytes": 2_000_000_000},
+    **{"jax_debug_leaked_clients_on_clear_backends": False},
+    **{"jax_experimental_unsafe_xla_runtime_errors": False},
+    # Rewrites of JAX's internals under way; programs mean the same with either value.
+    **{"jax_use_direct_linearize": True, "jax_use_simplified_jaxpr_constants": False},
+    **{"jax_custom_vjp3": False, "jax_remat3": False, "jax_scan3": False},
+    **{"jax_refs_to_pins": False, "jax_embedded_constants_max_bytes": 32},
+    **{"jax_mutable_array_checks": True, "jax_disable_bwd_checks": False},
+    **{"jax_disable_vmap_shmap_error": False, "jax_disallow_mesh_context_manager": False},
+    **{"eager_constant_folding": False, "check_vma": False, "jax_check_static_indices": False},
+    **{"jax_error_checking_behavior_divide": "ignore"},
+    **{"jax_error_checking_behavior_nan": "ignore"},
+    **{"jax_error_checking_behavior_oob": "ignore", "jax_explicit_x64_dtypes": "warn"},
+    **{"jax_high_dynamic_range_gumbel": False, "jax2tf_default_native_serialization": True},
+    # The export format is ours.
+    **{"jax_export_calling_convention_version": 10, "jax_serialization_version": 0},
+    **{"jax_export_ignore_forward_compatibility": False},
+}
+
+_by_name: dict[str, Flag[Any]] = {
+    name: flag for name, flag in vars(Config).items() if isinstance(flag, Flag)
+}
+_by_jax_name: dict[str, Flag[Any]] = {
+    flag.jax_name: flag for flag in _by_name.values() if flag.jax_name
+}
+
+
+def _unknown(name: str) -> str:
+    known = [*_by_name, *_by_jax_name, *_without_effect]
+    near = difflib.get_close_matches(name, known, n=3)
+    hint = f" Did you mean {' or '.join(repr(word) for word in near)}?" if near else ""
+    return f"There is no setting {name!r}.{hint}"
+
+
+# --------------------------------------------------------------------------- trace context
+
+_traced_flags: list[Flag[Any]] = [flag for flag in _by_name.values() if flag.traced]
+_global_context: tuple[int, tuple[Hashable, ...]]
+
+
+def _renew_trace_context() -> None:
+    global _global_context
+    generation = _global_context[0] + 1
+    _global_context = generation, tuple(flag.global_value for flag in _traced_flags)
+
+
+_global_context = 0, tuple(flag.global_value for flag in _traced_flags)
+
+
+def trace_context() -> tuple[Hashable, ...]:
+    """Return the values of the flags that change what tracing a function gives; part of cache keys."""
+    if not _overrides.values:
+        return _global_context[1]
+    cached = _overrides.context
+    generation = _global_context[0]
+    if cached is None or cached[0] != generation:
+        cached = generation, tuple(flag.value for flag in _traced_flags)
+        _overrides.context = cached
+    return cached[1]
+
+
+def make_user_context(default_value: Hashable = None) -> Flag[Any]:
+    """Return a flag of the user's own: `with flag(value):` retraces jitted functions per value."""
+    flag: Flag[Any] = Flag(default_value, _anything, "A user's context.", traced=True, jax_name="")
+    flag.name = "user_context"
+    _traced_flags.append(flag)
+    _renew_trace_context()
+    return flag
+
+
+# --------------------------------------------------------------------------- by name
+
+config = Config()
+
+enable_x64 = Config.enable_x64
+numpy_dtype_promotion = Config.numpy_dtype_promotion
+numpy_rank_promotion = Config.numpy_rank_promotion
+default_matmul_precision = Config.default_matmul_precision
+default_device = Config.default_device
+default_prng_impl = Config.default_prng_impl
+threefry_partitionable = Config.threefry_partitionable
+debug_nans = Config.debug_nans
+debug_infs = Config.debug_infs
+check_tracer_leaks = Config.check_tracer_leaks
+checking_leaks = Config.check_tracer_leaks
+enable_checks = Config.enable_checks
+explain_cache_misses = Config.explain_cache_misses
+log_compiles = Config.log_compiles
+
+transfer_guard = Config.transfer_guard
+transfer_guard_host_to_device = Config.transfer_guard_host_to_device
+transfer_guard_device_to_device = Config.transfer_guard_device_to_device
+transfer_guard_device_to_host = Config.transfer_guard_device_to_host
+array_garbage_collection_guard = Config.array_garbage_collection_guard
+allow_f16_reductions = Config.allow_f16_reductions
+auto_pcast = Config.auto_pcast
+debug_key_reuse = Config.debug_key_reuse
+enable_custom_prng = Config.enable_custom_prng
+legacy_prng_key = Config.legacy_prng_key
+jax2tf_associative_scan_reductions = Config.jax2tf_associative_scan_reductions
+no_execution = Config.no_execution
+no_tracing = Config.no_tracing
+remove_size_one_mesh_axis_from_type = Config.remove_size_one_mesh_axis_from_type
+softmax_custom_jvp = Config.softmax_custom_jvp
+thread_guard = Config.thread_guard
+
+
+def disable_jit(disable: bool = True) -> Scope:
+    """Run jitted functions operation by operation inside a `with` block, to debug them as Python.
+
+    >>> with disable_jit():
+    ...     config.disable_jit
+    True
+    """
+    return Config.disable_jit(disable)
