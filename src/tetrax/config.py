@@ -18,7 +18,9 @@ import difflib
 import os
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+
+from ._settings_without_effect import WITHOUT_EFFECT
 
 __all__ = [
     "Config",
@@ -75,6 +77,16 @@ class _ThreadOverrides(threading.local):
 
 _overrides = _ThreadOverrides()
 
+# How many `with` blocks are open in any thread: while there are none, reading a flag costs one look.
+_open_scopes = 0
+_scopes_lock = threading.Lock()
+
+
+def _count_scopes(change: int) -> None:
+    global _open_scopes
+    with _scopes_lock:
+        _open_scopes += change
+
 
 # --------------------------------------------------------------------------- what a value may be
 
@@ -127,8 +139,10 @@ _GUARD_LEVELS = (None, "allow", "log", "disallow", "log_explicit", "disallow_exp
 # --------------------------------------------------------------------------- flags
 
 
-class Flag(Generic[T]):
+class Flag(property, Generic[T]):
     """One setting: a typed attribute of `config`, and a context manager factory when called.
+
+    A property, because CPython reads those without entering a Python-level `__get__`.
 
     Args:
         default: the value where nothing else is said.
@@ -155,8 +169,23 @@ class Flag(Generic[T]):
         self.within = within
         self.jax_name = jax_name
         self.name = ""
-        self.global_value = default
-        self.__doc__ = doc
+        # A cell of its own: reading it from the closure is faster than an attribute of the flag.
+        self.cell = cell = [default]
+
+        def read(_config: object) -> T:
+            if _open_scopes:
+                return _overrides.values.get(self, cell[0])
+            return cell[0]
+
+        super().__init__(read, lambda _config, value: self.set_global(value), doc=doc)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Flag[T]: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> T: ...
+        def __get__(self, instance: object, owner: type) -> Flag[T] | T: ...
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -166,25 +195,12 @@ class Flag(Generic[T]):
         if given is None and self.jax_name:
             given = os.environ.get(self.jax_name.upper())
         if given is not None:
-            self.global_value = self.checked(given)
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Flag[T]: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object, owner: type) -> Flag[T] | T:
-        if instance is None:
-            return self
-        values = _overrides.values
-        return values[self] if self in values else self.global_value
-
-    def __set__(self, instance: object, value: object) -> None:
-        self.set_global(value)
+            self.cell[0] = self.checked(given)
 
     @property
     def value(self) -> T:
         """The value in force in this thread."""
-        return _overrides.values.get(self, self.global_value)
+        return _overrides.values.get(self, self.cell[0])
 
     def checked(self, value: object) -> T:
         """Return `value` in the flag's own type, or raise `ValueError` naming the flag."""
@@ -195,7 +211,7 @@ class Flag(Generic[T]):
 
     def set_global(self, value: object) -> None:
         """Set the value that every thread sees outside its `with` blocks."""
-        self.global_value = self.checked(value)
+        self.cell[0] = self.checked(value)
         if self.traced:
             _renew_trace_context()
 
@@ -224,6 +240,7 @@ class Scope(contextlib.ContextDecorator):
         self._outer.append(values.get(self._flag, _UNSET))
         values[self._flag] = self._value
         _overrides.context = None
+        _count_scopes(+1)
 
     def __exit__(self, *exception: object) -> None:
         outer = self._outer.pop()
@@ -232,6 +249,7 @@ class Scope(contextlib.ContextDecorator):
         else:
             _overrides.values[self._flag] = outer
         _overrides.context = None
+        _count_scopes(-1)
 
 
 def _switch(doc: str, *, default: bool = False, traced: bool = False) -> Flag[bool]:
@@ -263,6 +281,12 @@ class Config:
     )
     default_matmul_precision: Flag[str | None] = Flag(
         None, _choice(*_PRECISIONS), "Precision of products that name none.", traced=True
+    )
+    explicit_x64_dtypes = Flag(
+        "warn",
+        _choice("allow", "warn", "error"),
+        "What asking for a 64-bit dtype does while `enable_x64` is off.",
+        traced=True,
     )
     default_device: Flag[Any] = Flag(
         None, _anything, "Device for arrays that name none; a device or a platform.", traced=True
@@ -298,10 +322,10 @@ class Config:
         0, _integer, "Worker threads; 0: as many as this process has cores.", jax_name=""
     )
     enable_compilation_cache = _switch("Keep compiled code on disk.", default=True)
-    cache_dir = Flag(
-        "",
-        _text,
-        "Folder of compiled code; '' means the user's cache folder.",
+    cache_dir: Flag[str | None] = Flag(
+        None,
+        lambda value: None if value is None else _text(value),
+        "Folder of compiled code; None means the user's cache folder.",
         jax_name="jax_compilation_cache_dir",
     )
     cache_max_bytes = Flag(
@@ -326,7 +350,7 @@ class Config:
     no_execution = _switch("Without effect.")
     no_tracing = _switch("Without effect.")
     remove_size_one_mesh_axis_from_type = _switch("Without effect.")
-    softmax_custom_jvp = _switch("Without effect: softmax has its own derivative.", default=True)
+    softmax_custom_jvp = _switch("Without effect: softmax has its own derivative.")
     thread_guard = _switch("Without effect.")
 
     def __getattr__(self, name: str) -> Any:
@@ -370,75 +394,7 @@ class Config:
         """Accepted for JAX's sake; settings are not read from absl flags."""
 
 
-# JAX flags that are accepted, remembered and without effect here, with the reason.
-_without_effect: dict[str, Any] = {
-    # Which devices to use is found out from what is installed; `default_device` chooses.
-    **{"jax_platforms": None, "jax_platform_name": "", "jax_xla_backend": ""},
-    **{"jax_backend_target": "", "jax_cuda_visible_devices": "all"},
-    **{"jax_rocm_visible_devices": "all", "jax_oneapi_visible_devices": "all"},
-    **{"jax_mock_gpu_topology": "", "mock_num_gpu_processes": 0},
-    **{"jax_pjrt_client_create_options": None, "jax_use_magma": "auto"},
-    **{"jax_sort_devices_by_process_index": True, "jax_check_proxy_envs": True},
-    # XLA's and Mosaic's own switches: their compilers are not in the CPU's way.
-    **{"jax_optimization_level": "UNKNOWN", "jax_exec_time_optimization_effort": 0.0},
-    **{"jax_memory_fitting_effort": 0.0, "jax_memory_fitting_level": "O2"},
-    **{"jax_disable_most_optimizations": False, "jax_compiler_enable_remat_pass": True},
-    **{"jax_compiler_detailed_logging_min_ops": 10, "jax_xla_profile_version": 0},
-    **{"jax_use_shardy_partitioner": True, "jax_bcoo_cusparse_lowering": False},
-    **{"jax_threefry_gpu_kernel_lowering": False, "jax_mosaic_allow_hlo": False},
-    **{"jax_pallas_enable_debug_checks": False, "jax_pallas_poison_buffers": False},
-    **{"jax_pallas_use_mosaic_gpu": True, "jax_pallas_verbose_errors": False},
-    **{"jax_ragged_dot_use_gpu_pallas_triton_lowering": False},
-    **{"jax_ragged_dot_use_ragged_dot_instruction": True},
-    **{"jax_use_emit_pipeline_primitive": False},
-    # Profile-guided recompilation belongs to XLA.
-    **{"jax_enable_pgle": False, "jax_pgle_profiling_runs": 3},
-    **{"jax_pgle_aggregation_percentile": 90, "jax_compilation_cache_expect_pgle": False},
-    # Details of JAX's disk cache; ours keeps every kernel, whatever its size and time.
-    **{"jax_persistent_cache_min_compile_time_secs": 1.0},
-    **{"jax_persistent_cache_min_entry_size_bytes": 0},
-    **{"jax_persistent_cache_enable_xla_caches": "xla_gpu_per_fusion_autotune_cache_dir"},
-    **{"jax_raise_persistent_cache_errors": False},
-    **{"jax_compilation_cache_check_contents": False},
-    **{"jax_compilation_cache_include_metadata_in_key": False},
-    **{"jax_remove_custom_partitioning_ptr_from_cache_key": False},
-    **{"jax_share_binary_between_hosts": False},
-    **{"jax_share_binary_between_hosts_timeout_ms": 1_200_000},
-    # Several processes: their transport is MPI's or the plugin's.
-    **{"jax_cpu_collectives_implementation": "gloo", "jax_distributed_debug": False},
-    **{"jax_cpu_get_global_topology_timeout_minutes": 5, "jax_enable_recoverability": False},
-    **{"jax_cpu_get_local_topology_timeout_minutes": 2, "jax_enable_preemption_service": True},
-    **{"jax_cross_host_transfer_socket_address": "", "jax_cross_host_transport_addresses": ""},
-    **{"jax_cross_host_transfer_timeout_seconds": None},
-    **{"jax_cross_host_transfer_transfer_size": None},
-    **{"jax_force_dcn_cross_host_transfers": False, "jax_cpu_enable_async_dispatch": True},
-    # What JAX logs, prints and dumps about its own insides; `dump` is ours.
-    **{"jax_logging_level": "NOTSET", "jax_debug_log_modules": "", "jax_dump_ir_to": ""},
-    **{"jax_dump_ir_modes": "stablehlo", "jax_include_debug_info_in_dumps": True},
-    **{"jax_include_full_tracebacks_in_locations": True, "jax_source_url_schema": None},
-    **{"jax_traceback_in_locations_limit": 100, "jax_tracer_error_num_traceback_frames": 5},
-    **{"jax_send_traceback_to_runtime": "off", "jax_pprint_use_color": True},
-    **{"jax_hlo_source_file_canonicalization_regex": None},
-    **{"jax_log_checkpoint_residuals": False, "jax_captured_constants_report_frames": 0},
-    **{"jax_captured_constants_warn_bytes": 2_000_000_000},
-    **{"jax_debug_leaked_clients_on_clear_backends": False},
-    **{"jax_experimental_unsafe_xla_runtime_errors": False},
-    # Rewrites of JAX's internals under way; programs mean the same with either value.
-    **{"jax_use_direct_linearize": True, "jax_use_simplified_jaxpr_constants": False},
-    **{"jax_custom_vjp3": False, "jax_remat3": False, "jax_scan3": False},
-    **{"jax_refs_to_pins": False, "jax_embedded_constants_max_bytes": 32},
-    **{"jax_mutable_array_checks": True, "jax_disable_bwd_checks": False},
-    **{"jax_disable_vmap_shmap_error": False, "jax_disallow_mesh_context_manager": False},
-    **{"eager_constant_folding": False, "check_vma": False, "jax_check_static_indices": False},
-    **{"jax_error_checking_behavior_divide": "ignore"},
-    **{"jax_error_checking_behavior_nan": "ignore"},
-    **{"jax_error_checking_behavior_oob": "ignore", "jax_explicit_x64_dtypes": "warn"},
-    **{"jax_high_dynamic_range_gumbel": False, "jax2tf_default_native_serialization": True},
-    # The export format is ours.
-    **{"jax_export_calling_convention_version": 10, "jax_serialization_version": 0},
-    **{"jax_export_ignore_forward_compatibility": False},
-}
-
+_without_effect = dict(WITHOUT_EFFECT)
 _by_name: dict[str, Flag[Any]] = {
     name: flag for name, flag in vars(Config).items() if isinstance(flag, Flag)
 }
@@ -463,15 +419,15 @@ _global_context: tuple[int, tuple[Hashable, ...]]
 def _renew_trace_context() -> None:
     global _global_context
     generation = _global_context[0] + 1
-    _global_context = generation, tuple(flag.global_value for flag in _traced_flags)
+    _global_context = generation, tuple(flag.cell[0] for flag in _traced_flags)
 
 
-_global_context = 0, tuple(flag.global_value for flag in _traced_flags)
+_global_context = 0, tuple(flag.cell[0] for flag in _traced_flags)
 
 
 def trace_context() -> tuple[Hashable, ...]:
     """Return the values of the flags that change what tracing a function gives; part of cache keys."""
-    if not _overrides.values:
+    if not _open_scopes:
         return _global_context[1]
     cached = _overrides.context
     generation = _global_context[0]

@@ -15,7 +15,7 @@
     ├── DonatedBufferError (RuntimeError)         use of an array that was given away or deleted
     ├── PytreeError (ValueError)                  trees that do not fit each other or cannot be flattened
     ├── InconclusiveDimensionOperation            a question about a symbolic size that has no one answer
-    ├── KeyReuseError                             a random key was consumed twice
+    ├── KeyReuseError (TypeError)                         a random key was consumed twice
     ├── MissingRule (NotImplementedError)         an operation lacks the rule that a transformation needs
     ├── ProgramError (TypeError)                  a Program that breaks a rule of the IR
     ├── KernelError (TypeError)                   a Kernel that breaks a rule of the loop IR
@@ -246,7 +246,7 @@ class InconclusiveDimensionOperation(TetraxError):
     """A comparison or division of symbolic sizes holds for some of their values and not for others."""
 
 
-class KeyReuseError(TetraxError):
+class KeyReuseError(TetraxError, TypeError):
     """A random key was consumed twice, so that two results are correlated; `split` it first."""
 
 
