@@ -43,6 +43,7 @@ __all__ = [
     "enable_custom_prng",
     "enable_x64",
     "explain_cache_misses",
+    "explicit_x64_dtypes",
     "jax2tf_associative_scan_reductions",
     "legacy_prng_key",
     "log_compiles",
@@ -462,6 +463,7 @@ debug_infs = Config.debug_infs
 check_tracer_leaks = Config.check_tracer_leaks
 checking_leaks = Config.check_tracer_leaks
 enable_checks = Config.enable_checks
+explicit_x64_dtypes = Config.explicit_x64_dtypes
 explain_cache_misses = Config.explain_cache_misses
 log_compiles = Config.log_compiles
 
