@@ -280,10 +280,25 @@ class _IdentitySet:
 
 
 _WEAK = _IdentitySet(int, float, complex)
+_DEFAULT_OF_KIND: dict[bool, dict[str, DType]] = {
+    True: {"b": BOOL, "i": _INT64, "u": _UINT64, "f": _FLOAT64, "c": _COMPLEX128},
+    False: {"b": BOOL, "i": _INT32, "u": _UINT32, "f": _FLOAT32, "c": _COMPLEX64},
+}
 _WEAK_OF_KIND: dict[str, Any] = {"b": BOOL, "i": int, "u": int, "f": float, "c": complex}
 
 
-def _node(x: Any) -> Node:
+class _WeakNode:
+    """The lattice node of a weakly typed array whose dtype is not the default of its kind."""
+
+    def __init__(self, dtype: DType):
+        self.dtype = dtype
+        self.scalar_type = _WEAK_OF_KIND.get(dtype.kind, float)
+
+
+_weak_node = functools.cache(_WeakNode)
+
+
+def _node(x: Any) -> Node | _WeakNode:
     """Return the place of a value in the promotion lattice."""
     scalar_type = type(x)
     if scalar_type is float or scalar_type is int or scalar_type is complex:
@@ -301,22 +316,26 @@ def _node(x: Any) -> Node:
     return _weak_node(found) if getattr(x, "weak_type", False) is True else found
 
 
-def _weak_node(dtype: Any) -> Node:
-    """Return the weak type that goes with the dtype of a weakly typed array."""
-    return _WEAK_OF_KIND.get(dtype.kind, float)
-
-
 @functools.lru_cache(8192)
-def _promoted(nodes: tuple[Node, ...], rules: str, x64: bool) -> tuple[Any, bool]:
+def _promoted(nodes: tuple[Node | _WeakNode, ...], rules: str, x64: bool) -> tuple[Any, bool]:
     if not nodes:
         raise ValueError("At least one array or dtype is needed.")
-    first = nodes[0]
-    if all(node is first or (type(node) is type(first) and node == first) for node in nodes):
+    defaults = _SCALAR_DTYPES[x64]
+    if all(isinstance(node, _WeakNode) or node in _WEAK for node in nodes) and rules != "strict":
+        # Nothing but weak types: their own dtypes decide the kind, the kind the (default) width.
+        strong = [node.dtype if isinstance(node, _WeakNode) else defaults[node] for node in nodes]
+        found = least_upper_bound(tuple(strong), rules, x64)
+        if found in _WEAK:
+            return defaults[found], True
+        return _DEFAULT_OF_KIND[x64].get(found.kind, defaults[float]), found != BOOL
+    plain = tuple(node.scalar_type if isinstance(node, _WeakNode) else node for node in nodes)
+    first = plain[0]
+    if all(node is first or (type(node) is type(first) and node == first) for node in plain):
         # Lets extended dtypes through, which are in no lattice, and 64-bit dtypes as they are.
-        return (_SCALAR_DTYPES[x64][first], True) if first in _WEAK else (first, False)
-    found = least_upper_bound(nodes, rules, x64)
+        return (defaults[first], True) if first in _WEAK else (first, False)
+    found = least_upper_bound(plain, rules, x64)
     if found in _WEAK:
-        return _SCALAR_DTYPES[x64][found], True
+        return defaults[found], True
     return found if x64 else narrowed_to_32_bits(found), False
 
 
