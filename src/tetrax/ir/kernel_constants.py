@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
 from tetrax.ir.kernel_expr import Expr, make
 from tetrax.ir.kernel_types import BOOL, ScalarType
 
@@ -40,12 +39,12 @@ def const(value: object, type: ScalarType) -> Expr:
     `value` may be anything NumPy makes a scalar of; bits of integers wider than 53 bits are kept.
     """
     if type.is_integer:
-        return make("const", type, (), wrap(int(value), type))  # type: ignore[call-overload]
+        return make("const", type, (), wrap(int(value), type))
     if type.is_bool:
         return make("const", type, (), bool(value))
     if isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    return make("const", type, (), float_bits(float(value), type))  # type: ignore[arg-type]
+    return make("const", type, (), float_bits(float(value), type))
 
 
 def const_from_bits(bits: int, type: ScalarType) -> Expr:
@@ -56,8 +55,8 @@ def const_from_bits(bits: int, type: ScalarType) -> Expr:
 def const_value(node: Expr) -> int | float | bool:
     """The Python value of a constant node."""
     if node.type.is_integer or node.type.is_bool:
-        return node.data  # type: ignore[return-value]
-    return bits_value(node.data, node.type)  # type: ignore[arg-type]
+        return node.data
+    return bits_value(node.data, node.type)
 
 
 def is_const(node: Expr, value: int | None = None) -> bool:
@@ -129,7 +128,7 @@ def fold_binary(op: str, a: Expr, b: Expr) -> Expr | None:
     if op in _COMPARES:
         return const(_COMPARES[op](const_value(a), const_value(b)), BOOL)
     if (a.type.is_integer or a.type.is_bool) and op in _INTEGER_FOLDS:
-        return const(_INTEGER_FOLDS[op](int(a.data), int(b.data), a.type), a.type)  # type: ignore[call-overload]
+        return const(_INTEGER_FOLDS[op](int(a.data), int(b.data), a.type), a.type)
     return None
 
 

@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from tetrax.errors import KernelError
 from tetrax.ir.kernel_types import ScalarType
@@ -51,7 +52,7 @@ class Expr:
     op: str
     type: ScalarType
     args: tuple[Expr, ...]
-    data: Hashable
+    data: Any
     free: frozenset[Expr]
     serial: int
     affine: object
@@ -122,7 +123,7 @@ def fold_parts(
     node: Expr,
 ) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[Expr, ...]]:
     """(extents, initial values, updates) of a fold node."""
-    shape: FoldShape = node.data  # type: ignore[assignment]
+    shape: FoldShape = node.data
     loops, carried = len(shape.variables), len(shape.accumulators)
     args = node.args
     return args[:loops], args[loops : loops + carried], args[loops + carried :]
@@ -130,16 +131,16 @@ def fold_parts(
 
 def iterate_parts(node: Expr) -> tuple[tuple[Expr, ...], tuple[Expr, ...], Expr]:
     """(initial values, next values, condition) of an iterate node."""
-    count = len(node.data)  # type: ignore[arg-type]
+    count = len(node.data)
     return node.args[:count], node.args[count : 2 * count], node.args[2 * count]
 
 
 def bound_variables(node: Expr) -> tuple[Expr, ...]:
     """The variables a fold or iterate node binds."""
     if node.op == "fold":
-        shape: FoldShape = node.data  # type: ignore[assignment]
+        shape: FoldShape = node.data
         return shape.variables + shape.accumulators
-    return node.data if node.op == "iterate" else ()  # type: ignore[return-value]
+    return node.data if node.op == "iterate" else ()
 
 
 @dataclass(frozen=True)
@@ -202,11 +203,11 @@ def substitute(roots: Iterable[Expr], replacements: dict[Expr, Expr]) -> list[Ex
 def short_text(node: Expr, depth: int = 4) -> str:
     """One line of readable text for messages, cut at a depth."""
     if node.op == "var":
-        return node.data.name  # type: ignore[union-attr]
+        return node.data.name
     if node.op == "const":
         return f"{node.data}:{node.type}"
     if depth == 0:
         return "…"
     inner = ", ".join(short_text(arg, depth - 1) for arg in node.args)
-    label = node.data.name + ", " if node.op == "load" else ""  # type: ignore[union-attr]
+    label = node.data.name + ", " if node.op == "load" else ""
     return f"{node.op}({label}{inner})"

@@ -32,16 +32,16 @@ def affine_of(node: Expr) -> Affine:
     if found is None:
         found = _affine_of(node)
         node.affine = found
-    return found  # type: ignore[return-value]
+    return found
 
 
 def _affine_of(node: Expr) -> Affine:
     if node.op == "const":
-        return (), node.data  # type: ignore[return-value]
+        return (), node.data
     if node.op == "add":
         return _combine(affine_of(node.args[0]), affine_of(node.args[1]), 1)
     if node.op == "mul" and node.args[1].op == "const":
-        return _scale(affine_of(node.args[0]), node.args[1].data)  # type: ignore[arg-type]
+        return _scale(affine_of(node.args[0]), node.args[1].data)
     return ((node, 1),), 0
 
 
@@ -93,17 +93,17 @@ def multiply_index(a: Expr, b: Expr) -> Expr:
     if a.op == "const":
         a, b = b, a
     if b.op == "const":
-        return from_affine(_scale(affine_of(a), b.data))  # type: ignore[arg-type]
+        return from_affine(_scale(affine_of(a), b.data))
     first, second = sorted((a, b), key=lambda node: node.serial)
     return make("mul", I64, (first, second))
 
 
 def _const_interval(node: Expr) -> Interval | None:
-    return node.data, node.data  # type: ignore[return-value]
+    return node.data, node.data
 
 
 def _var_interval(node: Expr) -> Interval | None:
-    data: VariableData = node.data  # type: ignore[assignment]
+    data: VariableData = node.data
     if data.lower is None or data.upper is None:
         return None
     return data.lower, data.upper
@@ -116,17 +116,17 @@ def _sum_interval(node: Expr) -> Interval | None:
 def _div_interval(node: Expr) -> Interval | None:
     inner = interval_of(node.args[0])
     divisor = node.args[1]
-    if inner is None or divisor.op != "const" or divisor.data <= 0 or inner[0] < 0:  # type: ignore[operator]
+    if inner is None or divisor.op != "const" or divisor.data <= 0 or inner[0] < 0:
         return None
-    return inner[0] // divisor.data, inner[1] // divisor.data  # type: ignore[operator]
+    return inner[0] // divisor.data, inner[1] // divisor.data
 
 
 def _rem_interval(node: Expr) -> Interval | None:
     inner = interval_of(node.args[0])
     divisor = node.args[1]
-    if inner is None or divisor.op != "const" or divisor.data <= 0 or inner[0] < 0:  # type: ignore[operator]
+    if inner is None or divisor.op != "const" or divisor.data <= 0 or inner[0] < 0:
         return None
-    return 0, min(inner[1], divisor.data - 1)  # type: ignore[operator]
+    return 0, min(inner[1], divisor.data - 1)
 
 
 def _min_interval(node: Expr) -> Interval | None:
@@ -193,7 +193,7 @@ def _split_by_divisor(view: Affine, divisor: int) -> tuple[Affine, Affine] | Non
 
 def divide_index(a: Expr, b: Expr) -> Expr | None:
     """A simpler node for `a / b` where the ranges prove one, else None."""
-    if b.op != "const" or b.data <= 0:  # type: ignore[operator]
+    if b.op != "const" or b.data <= 0:
         return None
     if b.data == 1:
         return a
@@ -201,23 +201,23 @@ def divide_index(a: Expr, b: Expr) -> Expr | None:
     bounds = _affine_interval(view)
     if bounds is None or bounds[0] < 0:
         return None  # truncating division of negative values does not split
-    split = _split_by_divisor(view, b.data)  # type: ignore[arg-type]
+    split = _split_by_divisor(view, b.data)
     return None if split is None else from_affine(split[0])
 
 
 def remainder_index(a: Expr, b: Expr) -> Expr | None:
     """A simpler node for `a % b` where the ranges prove one, else None."""
-    if b.op != "const" or b.data <= 0:  # type: ignore[operator]
+    if b.op != "const" or b.data <= 0:
         return None
     view = affine_of(a)
     bounds = _affine_interval(view)
     if bounds is None or bounds[0] < 0:
         return None
-    split = _split_by_divisor(view, b.data)  # type: ignore[arg-type]
+    split = _split_by_divisor(view, b.data)
     if split is not None:
         return from_affine(split[1])
-    kept = tuple((term, c) for term, c in view[0] if c % b.data)  # type: ignore[operator]
-    rest = (kept, view[1] % b.data)  # type: ignore[operator]
+    kept = tuple((term, c) for term, c in view[0] if c % b.data)
+    rest = (kept, view[1] % b.data)
     smaller = _affine_interval(rest)
     if rest == view or smaller is None or smaller[0] < 0:
         return None

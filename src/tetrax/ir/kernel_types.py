@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import ml_dtypes
-import numpy as np
 
+import numpy as np
 from tetrax.errors import KernelError
 
 
