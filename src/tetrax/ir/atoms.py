@@ -1,0 +1,42 @@
+"""What equations read and write: variables and literals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Var:
+    """A variable; equality is identity, names are given at printing."""
+
+    __slots__ = ("aval", "__weakref__")
+
+    def __init__(self, aval: Any) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var({self.aval})"
+
+
+class DropVar(Var):
+    """A result that nobody reads."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "_"
+
+
+class Literal:
+    """A scalar written into an equation."""
+
+    __slots__ = ("val", "aval")
+
+    def __init__(self, val: Any, aval: Any) -> None:
+        self.val = val
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"{self.val}"
+
+
+Atom = Var | Literal

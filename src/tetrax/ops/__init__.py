@@ -1,0 +1,1 @@
+"""First-order operations by family; every operation carries all of its rules."""

@@ -1,0 +1,1 @@
+"""What holds and runs: arrays, devices, the LLVM engine, LAPACK pointers, the disk cache."""

@@ -1,0 +1,102 @@
+"""`Primitive`: an operation and the vocabulary of its rules.
+
+    shape(*avals, **params)                  types of the results; raises ShapeError on misuse
+    reference(*arrays, **params)             the value, by NumPy/SciPy, for eager calls and tests
+    jvp(primals, tangents, **params)         (result, tangent of the result)
+    transpose(cotangent, *operands, **params) cotangents of the linear operands
+    batch(operands, dims, **params)          (result, its batch dimension)
+    kernel(operands, outs, **params)         results as functions from index to scalar expression
+    emit(builder, operands, outs, **params)  a loop nest with stores, where `kernel` cannot say it
+    structure(**params)                      the programs it holds, for the compiler
+    stablehlo(ctx, operands, outs, **params) text for XLA
+
+Rules are methods; a rule assigned to an instance (`sin_p.jvp = rule`) takes precedence, which is
+how libraries register rules for operations of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from tetrax import errors
+from tetrax.ir.program import NO_EFFECTS, Effects
+from tetrax.ir.types import ShapedArray
+from tetrax.tracing.trace import state
+
+
+class Primitive:
+    """Base of all operations; see the module's text for the rules."""
+
+    multiple_results = False
+    # Set on operations that may be dropped, merged and moved freely.
+    is_pure = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Apply the operation under the current trace."""
+        return state.trace.process_primitive(self, args, params)
+
+    def rebind(self, args: Sequence[Any], params: dict) -> Any:
+        """Apply a recorded equation; operations whose `bind` takes functions override it."""
+        return state.trace.process_primitive(self, args, params)
+
+    # -- rules ---------------------------------------------------------------------------------
+
+    def shape(self, *avals: ShapedArray, **params: Any) -> Any:
+        raise self.missing("shape")
+
+    def effects(self, *avals: ShapedArray, **params: Any) -> Effects:
+        return NO_EFFECTS
+
+    reference: Any = None
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        raise self.missing("jvp")
+
+    def transpose(self, cotangent: Any, *operands: Any, **params: Any) -> Sequence[Any]:
+        raise self.missing("transpose")
+
+    def batch(self, operands: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        raise self.missing("batch")
+
+    def batch_axis(
+        self, axis: Any, operands: Sequence[Any], dims: Sequence[Any], **params: Any
+    ) -> Any:
+        """`batch` for operations that must know the mapped axis (collectives, programs)."""
+        return self.batch(operands, dims, **params)
+
+    def uses_axis(self, name: Any, params: dict) -> bool:
+        """Whether the operation works across the mapped axis `name` even on unmapped operands."""
+        return False
+
+    kernel: Any = None
+    emit: Any = None
+    structure: Any = None
+    # Splits the operation into known and unknown parts; only operations that hold programs do.
+    partial: Any = None
+    # Removes unused operands and results; None keeps or drops the equation whole.
+    dce: Any = None
+
+    def stablehlo(self, context: Any, operands: Any, outs: Any, **params: Any) -> Any:
+        raise self.missing("stablehlo")
+
+    # -- helpers -------------------------------------------------------------------------------
+
+    def out_avals(self, avals: Sequence[ShapedArray], params: dict) -> list[ShapedArray]:
+        """Result types as a list, whatever `multiple_results` says."""
+        out = self.shape(*avals, **params)
+        return list(out) if self.multiple_results else [out]
+
+    def missing(self, rule: str) -> errors.MissingRule:
+        try:
+            where = inspect.getsourcefile(type(self)) or "?"
+        except TypeError:
+            where = "?"
+        return errors.MissingRule(self.name, rule, where)

@@ -1,0 +1,80 @@
+"""Finds the user's line behind an operation, cheaply: code object and instruction, no text."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType
+
+from tetrax.ir.program import SourceLine
+
+PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_HIDDEN_FILES = ("<frozen ", os.sep + "contextlib.py", os.sep + "functools.py")
+_MAX_DEPTH = 60
+
+# Code objects live as long as their functions, so this stays small; it saves a string test a frame.
+_is_ours: dict[CodeType, bool] = {}
+
+
+class _NameStack(threading.local):
+    text = ""
+
+
+_name_stack = _NameStack()
+
+
+def _ours(code: CodeType) -> bool:
+    name = code.co_filename
+    ours = name.startswith(PACKAGE_FOLDER) or any(part in name for part in _HIDDEN_FILES)
+    _is_ours[code] = ours
+    return ours
+
+
+def current_source() -> Callable[[], SourceLine | None]:
+    """A thunk that gives the innermost frame outside this package."""
+    frame = sys._getframe(1)
+    for _ in range(_MAX_DEPTH):
+        code = frame.f_code
+        ours = _is_ours.get(code)
+        if ours is None:
+            ours = _ours(code)
+        if not ours:
+            return _SourceThunk(code, frame.f_lineno, _name_stack.text)
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return _no_source
+
+
+class _SourceThunk:
+    __slots__ = ("code", "line", "names")
+
+    def __init__(self, code: CodeType, line: int, names: str) -> None:
+        self.code, self.line, self.names = code, line, names
+
+    def __call__(self) -> SourceLine:
+        return SourceLine(self.code.co_filename, self.line, self.code.co_name, self.names)
+
+
+def _no_source() -> None:
+    return None
+
+
+@contextmanager
+def named_scope(name: str) -> Iterator[None]:
+    """Operations traced inside carry `name` in their name stack.
+
+    >>> with named_scope("attention"):
+    ...     pass
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"named_scope takes a string, got {type(name).__name__}: {name!r}")
+    before = _name_stack.text
+    _name_stack.text = f"{before}/{name}" if before else name
+    try:
+        yield
+    finally:
+        _name_stack.text = before
