@@ -58,7 +58,8 @@ def register_dataclass(
         return list(zip(map(GetAttrKey, data), children, strict=True)), metadata
 
     def unflatten(metadata: Any, children: Any) -> Any:
-        return nodetype(**dict(zip(data, children)), **dict(zip(meta, metadata)))
+        children = dict(zip(data, children, strict=True))
+        return nodetype(**children, **dict(zip(meta, metadata, strict=True)))
 
     register_pytree_node(nodetype, flatten, unflatten, flatten_with_keys)
     return nodetype

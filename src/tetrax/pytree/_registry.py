@@ -134,7 +134,7 @@ LIST = NodeKind(
 DICT = NodeKind(
     dict,
     _flatten_dict,
-    lambda keys, children: dict(zip(keys, children, strict=True)),
+    lambda keys, children: dict(zip(keys, children)),  # noqa: B905 - counted before, hot
     keys=lambda keys, count: map(DictKey, keys),
     text=_dict_text,
 )

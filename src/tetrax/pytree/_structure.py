@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from ..errors import PytreeError
-from ._keys import KeyEntry, KeyPath, keystr
-from ._registry import NONE, TUPLE, NodeKind, kind_of, on_new_kind
+from ._builder import make_builder
+from ._keys import KeyEntry, keystr
+from ._registry import DICT, LIST, NONE, TUPLE, NodeKind, kind_of, on_new_kind, sorted_keys
 
 
 class _Leaf:
@@ -35,7 +36,6 @@ IsLeaf: TypeAlias = Callable[[Any], bool]
 
 # By the type of a value: what appends its leaves and returns its structure; None for leaves.
 _flatteners: dict[type, Callable[[Any, list[Any]], Structure] | None] = {}
-_EMPTY: Structure = (NONE, None, ())
 
 
 def _classify(x: Any, leaves: list[Any]) -> Structure:
@@ -73,9 +73,48 @@ def _add_flattener(kind: NodeKind) -> None:
 
 
 on_new_kind(_add_flattener)
-# The two commonest kinds, without the call to `flatten`.
-_flatteners[type(None)] = lambda x, leaves: _EMPTY
-_flatteners[tuple] = lambda x, leaves: (TUPLE, None, flatten_children(x, leaves))
+
+# The commonest kinds by hand: most of the time that a compiled function takes to be called is spent
+# here. Tuples and lists also save a call per node by repeating the loop of `flatten_children`.
+
+
+def _flatten_tuple(x: tuple[Any, ...], leaves: list[Any]) -> Structure:
+    if not x:
+        return _EMPTY_TUPLE
+    structures = []
+    for child in x:
+        flattener = _flatteners.get(type(child), _classify)
+        if flattener is None:
+            leaves.append(child)
+            structures.append(LEAF)
+        else:
+            structures.append(flattener(child, leaves))
+    return TUPLE, None, tuple(structures)
+
+
+def _flatten_dict(x: dict[Any, Any], leaves: list[Any]) -> Structure:
+    if not x:
+        return _EMPTY_DICT
+    keys = sorted_keys(x)
+    structures = []
+    for key in keys:
+        child = x[key]
+        flattener = _flatteners.get(type(child), _classify)
+        if flattener is None:
+            leaves.append(child)
+            structures.append(LEAF)
+        else:
+            structures.append(flattener(child, leaves))
+    return DICT, keys, tuple(structures)
+
+
+_NONE: Structure = (NONE, None, ())
+_EMPTY_TUPLE: Structure = (TUPLE, None, ())
+_EMPTY_DICT: Structure = (DICT, (), ())
+_flatteners[type(None)] = lambda x, leaves: _NONE
+_flatteners[tuple] = _flatten_tuple
+_flatteners[list] = lambda x, leaves: (LIST, None, flatten_children(x, leaves))
+_flatteners[dict] = _flatten_dict
 
 
 def _flatten_until(x: Any, leaves: list[Any], is_leaf: IsLeaf) -> Structure:
@@ -106,11 +145,10 @@ def flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], PyTree
 # --------------------------------------------------------------------------- building
 
 
-def _build(structure: Structure, leaves: Iterator[Any]) -> Any:
+def _build(structure: Structure, next_leaf: Callable[[], Any]) -> Any:
     kind, metadata, children = structure
-    return kind.unflatten(
-        metadata, [next(leaves) if child is LEAF else _build(child, leaves) for child in children]
-    )
+    parts = [next_leaf() if child is LEAF else _build(child, next_leaf) for child in children]
+    return kind.unflatten(metadata, parts)
 
 
 def count_leaves(structure: Structure) -> int:
@@ -206,12 +244,14 @@ def _value_text(kind: NodeKind | None, tree: Any) -> str:
 class PyTreeDef:
     """The structure of a tree: what is left of it without its leaves; immutable and hashable."""
 
-    __slots__ = ("_hash", "_num_leaves", "structure")
+    __slots__ = ("_builder", "_hash", "_num_leaves", "_uses", "structure")
 
     structure: Structure
+    _builder: Callable[[Sequence[Any]], Any]
 
     def __init__(self, structure: Structure):
         self.structure = structure
+        self._uses = 0
 
     @property
     def num_leaves(self) -> int:
@@ -240,11 +280,33 @@ class PyTreeDef:
         """Return the tree of this structure with the given leaves."""
         if not isinstance(leaves, (list, tuple)):
             leaves = list(leaves)
+        try:
+            builder = self._builder
+        except AttributeError:
+            return self._unflatten_by_walking(leaves)
+        try:
+            return builder(leaves)
+        except ValueError:
+            self._check_count(leaves)
+            raise
+
+    def _unflatten_by_walking(self, leaves: Sequence[Any]) -> Any:
+        self._check_count(leaves)
+        if self.structure is LEAF:
+            return leaves[0]
+        # The second time, a function made for this structure begins to pay.
+        self._uses += 1
+        if self._uses == 2:
+            builder = make_builder(self.structure, LEAF)
+            if builder is not None:
+                self._builder = builder
+        return _build(self.structure, iter(leaves).__next__)
+
+    def _check_count(self, leaves: Sequence[Any]) -> None:
         given, needed = len(leaves), self.num_leaves
         if given != needed:
             few_or_many = "few" if given < needed else "many"
             raise PytreeError(f"Too {few_or_many} leaves: {self} takes {needed}, got {given}.")
-        return leaves[0] if self.structure is LEAF else _build(self.structure, iter(leaves))
 
     def flatten_up_to(self, tree: Any, *, name: str = "tree") -> list[Any]:
         """Return the parts of `tree` that stand where this structure has leaves.
