@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,8 +160,8 @@ def new_variable(
     return make("var", type, (), VariableData(name, next(_serial), lower, upper))
 
 
-def walk(roots: Iterable[Expr]) -> list[Expr]:
-    """Every node reachable from the roots once, arguments before their users."""
+def walk(roots: Iterable[Expr], known: Container[Expr] = ()) -> list[Expr]:
+    """Every node reachable from the roots once, arguments before their users; not below `known` ones."""
     order: list[Expr] = []
     seen: set[Expr] = set()
     stack: list[tuple[Expr, bool]] = [(root, False) for root in roots][::-1]
@@ -169,18 +169,25 @@ def walk(roots: Iterable[Expr]) -> list[Expr]:
         node, done = stack.pop()
         if done:
             order.append(node)
-        elif node not in seen:
+        elif node not in seen and node not in known:
             seen.add(node)
             stack.append((node, True))
             stack.extend((arg, False) for arg in reversed(node.args) if arg not in seen)
     return order
 
 
-def rewrite(roots: Iterable[Expr], rule: Callable[[Expr, tuple[Expr, ...]], Expr]) -> list[Expr]:
-    """Rebuild expressions bottom up: `rule(node, new arguments)` gives each node's replacement."""
+def rewrite(
+    roots: Iterable[Expr],
+    rule: Callable[[Expr, tuple[Expr, ...]], Expr],
+    done: dict[Expr, Expr] | None = None,
+) -> list[Expr]:
+    """Rebuild expressions bottom up: `rule(node, new arguments)` gives each node's replacement.
+
+    `done` holds replacements known already, and is added to.
+    """
     roots = list(roots)
-    done: dict[Expr, Expr] = {}
-    for node in walk(roots):
+    done = {} if done is None else done
+    for node in walk(roots, done):
         done[node] = rule(node, tuple(done[arg] for arg in node.args))
     return [done[root] for root in roots]
 

@@ -1,0 +1,12 @@
+"""The CPU backend: Kernel IR to LLVM IR text, object code and addresses."""
+
+from __future__ import annotations
+
+from tetrax.compiler.cpu.backend import (
+    KernelHandle,
+    compile_driver,
+    compile_kernels,
+    kernel_llvm,
+)
+
+__all__ = ["KernelHandle", "compile_driver", "compile_kernels", "kernel_llvm"]

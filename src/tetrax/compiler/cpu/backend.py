@@ -1,0 +1,107 @@
+"""Kernels to machine addresses: the public entry of the CPU backend."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tetrax.compiler.cpu.emit import VERSION, FunctionText, emit_kernel, module_text
+from tetrax.compiler.cpu.target import Target, host_target
+from tetrax.config import config
+from tetrax.ir.kernel_printer import text
+from tetrax.ir.kernel_statements import Kernel
+from tetrax.runtime import disk_cache, llvm
+
+BATCH = 10
+"""Kernels per module: LLVM's cost per module is shared, and the gain is spent at about ten."""
+
+
+@dataclass(frozen=True)
+class KernelHandle:
+    """A compiled kernel: its symbol for driver code, its address for direct calls."""
+
+    symbol: str
+    address: int
+
+
+def compile_kernels(kernels: Sequence[Kernel]) -> list[KernelHandle]:
+    """Compile kernels, each distinct text once in the process and, with a disk cache, once on the machine."""
+    target = host_target()
+    bounds = bool(config.check_bounds)
+    symbols = [_symbol(kernel, target, bounds) for kernel in kernels]
+    missing = {
+        symbol: kernel
+        for symbol, kernel in zip(symbols, kernels, strict=True)
+        if llvm.engine.known(symbol) is None
+    }
+    todo = list(missing.items())
+    for at in range(0, len(todo), BATCH):
+        _compile_batch(todo[at : at + BATCH], target, bounds)
+    return [KernelHandle(symbol, _known(symbol)) for symbol in symbols]
+
+
+def kernel_llvm(kernel: Kernel) -> str:
+    """The LLVM IR of one kernel, for people and tests."""
+    target = host_target()
+    symbol = _symbol(kernel, target, bool(config.check_bounds))
+    return module_text([_emit(symbol, kernel, target, bool(config.check_bounds))])
+
+
+def compile_driver(source: str, symbol: str) -> int:
+    """The address of a function given as LLVM IR text that may call kernels and library routines by symbol."""
+    known = llvm.engine.known(symbol)
+    if known is not None:
+        return known
+    code = cached_object(source, optimise=False)
+    return llvm.engine.link(code, [symbol], source)[symbol]
+
+
+def cached_object(source: str, optimise: bool) -> bytes:
+    """Object code of an LLVM IR text, from the disk cache if it is there."""
+    key = _digest(source, host_target().key, llvm.VERSION, str(optimise))
+    found = disk_cache.read(key)
+    if found is None:
+        found = llvm.compile_object(source, optimise)
+        disk_cache.write(key, found)
+    return found
+
+
+def _compile_batch(batch: list[tuple[str, Kernel]], target: Target, bounds: bool) -> None:
+    # the symbols are hashes of all that the code depends on, so they alone name the object
+    symbols = [symbol for symbol, _ in batch]
+    key = _digest("batch", *symbols)
+    names = [f"declared-{key}", key]
+    stored = [disk_cache.read(name) for name in names]
+    if stored[0] is not None and stored[1] is not None:
+        llvm.engine.link(stored[1], symbols, stored[0].decode())
+        return
+    source = module_text([_emit(symbol, kernel, target, bounds) for symbol, kernel in batch])
+    code = llvm.compile_object(source)
+    declared = "\n".join(f"declare void @{name}()" for name in llvm.declared_symbols(source))
+    disk_cache.write(names[0], declared.encode())
+    disk_cache.write(names[1], code)
+    llvm.engine.link(code, symbols, declared)
+
+
+def _emit(symbol: str, kernel: Kernel, target: Target, bounds: bool) -> FunctionText:
+    return emit_kernel(kernel, symbol, target, bounds, int(symbol[-15:], 16))
+
+
+def _symbol(kernel: Kernel, target: Target, bounds: bool) -> str:
+    digest = _digest(text(kernel), target.key, llvm.VERSION, VERSION, str(bounds))
+    return f"kernel_{digest[:40]}"
+
+
+def _digest(*parts: str) -> str:
+    hashed = hashlib.sha256()
+    for part in parts:
+        hashed.update(part.encode())
+        hashed.update(b"\0")
+    return hashed.hexdigest()
+
+
+def _known(symbol: str) -> int:
+    address = llvm.engine.known(symbol)
+    assert address is not None
+    return address

@@ -1,0 +1,82 @@
+"""Kernel to LLVM IR text: explicit vectors, SSA with phis, nothing left for a pass pipeline to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tetrax.compiler.cpu.emit_folds import FOLD_RULES
+from tetrax.compiler.cpu.emit_memory import MEMORY_RULES
+from tetrax.compiler.cpu.emit_scalars import SCALAR_RULES
+from tetrax.compiler.cpu.emit_statements import emit_statement
+from tetrax.compiler.cpu.emitter import Emitter
+from tetrax.compiler.cpu.legalise import legalise
+from tetrax.compiler.cpu.llvm_text import register_type
+from tetrax.compiler.cpu.target import Target
+from tetrax.ir.kernel_expr import Buffer
+from tetrax.ir.kernel_statements import Kernel
+
+VERSION = "1"
+"""Part of every cache key: raise it when the same kernel would be emitted differently."""
+
+_RULES = {**SCALAR_RULES, **MEMORY_RULES, **FOLD_RULES}
+_FOOTER = '\n!0 = !{!"branch_weights", i32 1, i32 2000}\n'
+
+
+@dataclass(frozen=True)
+class FunctionText:
+    """One function definition and the declarations it needs."""
+
+    symbol: str
+    definition: str
+    declarations: frozenset[str]
+
+
+def emit_kernel(
+    kernel: Kernel, symbol: str, target: Target, check_bounds: bool = False, number: int = 0
+) -> FunctionText:
+    """The LLVM IR of a kernel as a function of a given name.
+
+    The kernel must satisfy `ir.kernel_check`; `number` names it in bounds reports.
+    """
+    legal = legalise(kernel, target)
+    emitter = Emitter(legal, target, _RULES, check_bounds)
+    emitter.kernel_number = number
+    parameters = _bind_parameters(emitter, legal)
+    emit_statement(emitter, legal.body)
+    emitter.effect("ret void")
+    lines = "\n".join(emitter.scopes[0].lines)
+    definition = (
+        f"define void @{symbol}({', '.join(parameters)}) nounwind {{\nentry:\n{lines}\n}}\n"
+    )
+    return FunctionText(symbol, definition, frozenset(emitter.declarations))
+
+
+def module_text(functions: Iterable[FunctionText]) -> str:
+    """One module of several functions."""
+    functions = list(functions)
+    own = {function.symbol for function in functions}
+    declarations = set().union(*(f.declarations for f in functions))
+    needed = sorted(d for d in declarations if not any(f"@{name}(" in d for name in own))
+    return "\n".join([*needed, *(f.definition for f in functions)]) + _FOOTER
+
+
+def _bind_parameters(emitter: Emitter, kernel: Kernel) -> list[str]:
+    parameters = []
+    inout = sum(1 for b in kernel.parameters if b.mode == "inout")
+    for at, buffer in enumerate(kernel.parameters):
+        parameters.append(f"ptr {_attributes(buffer, inout)}%b{at}")
+        emitter.addresses[buffer] = f"%b{at}"
+    for at, var in enumerate(kernel.scalars):
+        parameters.append(f"{register_type(var.type)} %s{at}")
+        emitter.bind(var, f"%s{at}")
+    parameters.append("ptr noalias %scratch")
+    for buffer, offset in kernel.temporary_offsets().items():
+        emitter.addresses[buffer] = emitter.emit(f"getelementptr i8, ptr %scratch, i64 {offset}")
+    return parameters
+
+
+def _attributes(buffer: Buffer, inout: int) -> str:
+    if buffer.mode == "in":
+        return "noalias readonly "
+    return "" if buffer.mode == "inout" and inout > 1 else "noalias "

@@ -1,0 +1,136 @@
+"""Kernel to kernel: what no machine instruction does is written out in operations that have one.
+
+Transcendental functions become polynomials, narrow floats become integer arithmetic, and products that feed one sum become fused
+multiply-adds (decided here and not by LLVM, so that every copy of an expression rounds alike).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tetrax.compiler.cpu.expansions import EXPANSIONS, expand_conversion
+from tetrax.compiler.cpu.target import Target
+from tetrax.ir.kernel_expr import Expr, rebuild, rewrite, walk
+from tetrax.ir.kernel_operations import fma, neg
+from tetrax.ir.kernel_statements import (
+    Address,
+    Block,
+    Call,
+    Carried,
+    If,
+    Kernel,
+    Loop,
+    Statement,
+    Store,
+    While,
+)
+
+
+def legalise(kernel: Kernel, target: Target) -> Kernel:
+    """The same kernel in operations that the emitter has rules for."""
+    roots = list(dict.fromkeys(expressions(kernel.body)))
+    expanded = _expand(roots)
+    if target.has_fma:
+        expanded = _contract(expanded)
+    replacements = dict(zip(roots, expanded, strict=True))
+    body = map_expressions(kernel.body, lambda node: replacements[node])
+    return Kernel(kernel.name, kernel.buffers, kernel.scalars, body)
+
+
+def _expand(roots: list[Expr]) -> list[Expr]:
+    done: dict[Expr, Expr] = {}
+
+    def rule(node: Expr, args: tuple[Expr, ...]) -> Expr:
+        if node.op == "convert":
+            new = expand_conversion(args[0], node.type)
+        elif node.op in EXPANSIONS:
+            new = EXPANSIONS[node.op](*args)
+        else:
+            return rebuild(node, args)
+        if new.op == node.op and new.args == args:
+            return new
+        # an expansion may use operations that are themselves expanded; its operands are legal already
+        done.update((arg, arg) for arg in args)
+        return rewrite([new], rule, done)[0]
+
+    return rewrite(roots, rule, done)
+
+
+# --- fused multiply-add ---
+
+
+def _contract(roots: list[Expr]) -> list[Expr]:
+    """`a * b + c` where the product has no other use, as one operation with one rounding."""
+    uses: dict[Expr, int] = {}
+    for node in walk(roots):
+        for arg in node.args:
+            uses[arg] = uses.get(arg, 0) + 1
+    for root in roots:
+        uses[root] = uses.get(root, 0) + 1
+    done: dict[Expr, Expr] = {}
+    for node in walk(roots):
+        args = tuple(done[arg] for arg in node.args)
+        done[node] = _fuse(node, args, uses) or rebuild(node, args)
+    return [done[root] for root in roots]
+
+
+def _fuse(node: Expr, args: tuple[Expr, ...], uses: dict[Expr, int]) -> Expr | None:
+    if node.op not in ("add", "sub") or not node.type.is_float or node.data == "strict":
+        return None
+    for side in (0, 1):
+        product = node.args[side]
+        if product.op == "mul" and product.data != "strict" and uses[product] == 1:
+            # the product's own arguments are rebuilt already: take them from its replacement
+            a, b = args[side].args
+            other = args[1 - side]
+            if node.op == "add":
+                return fma(a, b, other)
+            return fma(a, b, neg(other)) if side == 0 else fma(neg(a), b, other)
+    return None
+
+
+# --- expressions of statements ---
+
+
+def expressions(statement: Statement) -> list[Expr]:
+    """The expressions that a statement uses directly, in order."""
+    if isinstance(statement, Block):
+        return [e for inner in statement.statements for e in expressions(inner)]
+    if isinstance(statement, Store):
+        return [statement.offset, statement.value]
+    if isinstance(statement, If):
+        return [statement.condition, *expressions(statement.then), *expressions(statement.orelse)]
+    if isinstance(statement, Call):
+        return [a.offset if isinstance(a, Address) else a for a in statement.arguments]
+    carried = [e for c in statement.carried for e in (c.initial, c.following)]
+    own = statement.extent if isinstance(statement, Loop) else statement.condition
+    return [own, *carried, *expressions(statement.body)]
+
+
+def map_expressions(statement: Statement, rule: Callable[[Expr], Expr]) -> Statement:
+    """The same statement with every expression replaced."""
+    if isinstance(statement, Block):
+        return Block(tuple(map_expressions(inner, rule) for inner in statement.statements))
+    if isinstance(statement, Store):
+        return Store(statement.buffer, rule(statement.offset), rule(statement.value))
+    if isinstance(statement, If):
+        return If(
+            rule(statement.condition),
+            map_expressions(statement.then, rule),
+            map_expressions(statement.orelse, rule),
+        )
+    if isinstance(statement, Call):
+        return Call(
+            statement.symbol,
+            tuple(
+                Address(a.buffer, rule(a.offset)) if isinstance(a, Address) else rule(a)
+                for a in statement.arguments
+            ),
+        )
+    carried = tuple(
+        Carried(c.variable, rule(c.initial), rule(c.following)) for c in statement.carried
+    )
+    body = map_expressions(statement.body, rule)
+    if isinstance(statement, Loop):
+        return Loop(statement.variable, rule(statement.extent), body, carried, statement.kind)
+    return While(carried, rule(statement.condition), body)
