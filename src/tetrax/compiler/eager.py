@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array, as_value, wrap

@@ -8,7 +8,7 @@ from typing import Any
 class Var:
     """A variable; equality is identity, names are given at printing."""
 
-    __slots__ = ("aval", "__weakref__")
+    __slots__ = ("__weakref__", "aval")
 
     def __init__(self, aval: Any) -> None:
         self.aval = aval
@@ -29,7 +29,7 @@ class DropVar(Var):
 class Literal:
     """A scalar written into an equation."""
 
-    __slots__ = ("val", "aval")
+    __slots__ = ("aval", "val")
 
     def __init__(self, val: Any, aval: Any) -> None:
         self.val = val

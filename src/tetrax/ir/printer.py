@@ -6,7 +6,6 @@ import string
 from typing import Any
 
 import numpy as np
-
 from tetrax.ir.atoms import DropVar, Literal, Var
 from tetrax.ir.types import ShapedArray
 
@@ -55,7 +54,10 @@ def program_text(program: Any, indent: int = 0) -> str:
     """The text of `program`; nested programs are indented by `indent` levels."""
     names = Names()
     pad = _INDENT * indent
-    typed = lambda v: f"{names(v)}:{aval_text(v.aval)}"
+
+    def typed(v):
+        return f"{names(v)}:{aval_text(v.aval)}"
+
     consts = " ".join(map(typed, program.constvars))
     args = " ".join(map(typed, program.invars))
     head = f"{{ lambda {consts + ' ' if consts else ''}; {args}. let"

@@ -24,8 +24,21 @@ class Effect:
 
 
 __all__ = [
-    "Atom", "ClosedProgram", "DebugInfo", "DropVar", "Effect", "Effects", "Equation", "Literal",
-    "NO_EFFECTS", "Program", "SourceLine", "Var", "fresh_vars", "join_effects", "subprograms",
+    "NO_EFFECTS",
+    "Atom",
+    "ClosedProgram",
+    "DebugInfo",
+    "DropVar",
+    "Effect",
+    "Effects",
+    "Equation",
+    "Literal",
+    "Program",
+    "SourceLine",
+    "Var",
+    "fresh_vars",
+    "join_effects",
+    "subprograms",
 ]
 
 Effects = frozenset[Effect]

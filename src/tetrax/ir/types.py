@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes
 
 Shape = tuple[int, ...]
@@ -28,7 +27,7 @@ class ShapedArray(AbstractValue):
     ShapedArray(float32[2,3])
     """
 
-    __slots__ = ("dtype", "shape", "weak_type", "_hash")
+    __slots__ = ("_hash", "dtype", "shape", "weak_type")
 
     shape: Shape
     dtype: Any

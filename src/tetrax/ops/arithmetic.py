@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from tetrax.ir import scalar
 from tetrax.ops.base import BOOLS, NUMBERS, Elementwise
 from tetrax.tracing.symbolic import Zero, is_undefined
@@ -73,7 +72,10 @@ neg_p = Elementwise(
 
 def _mul_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
     if type(ct) is Zero:
-        return [Zero(x.aval) if is_undefined(x) else None, Zero(y.aval) if is_undefined(y) else None]
+        return [
+            Zero(x.aval) if is_undefined(x) else None,
+            Zero(y.aval) if is_undefined(y) else None,
+        ]
     if is_undefined(x):
         return [mul(ct, y), None]
     return [None, mul(x, ct)]
@@ -109,5 +111,3 @@ def mul(x: Any, y: Any) -> Any:
 def neg(x: Any) -> Any:
     """Elementwise negation."""
     return neg_p(x)
-
-

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes, errors
 from tetrax.ir import scalar
 from tetrax.ir.kernel_types import BOOL, F32
@@ -93,6 +92,7 @@ class Elementwise(Primitive):
         result: Callable[[Any], Any] | None = None,
         stablehlo: str | Callable[..., Any] = "",
         widen: bool = True,
+        cost: int = 1,
         facts: TestFacts | None = None,
     ) -> None:
         super().__init__(name)
@@ -104,6 +104,7 @@ class Elementwise(Primitive):
         self.result = result
         self.mnemonic = stablehlo
         self.widen = widen
+        self.cost = cost
         if transpose is not None:
             self.transpose = transpose  # type: ignore[method-assign]
         register(self, facts)
@@ -279,7 +280,25 @@ def always_bool(dtype: Any) -> Any:
 
 
 __all__ = [
-    "ANY", "BOOLS", "COMPLEX", "FLOATS", "INTS", "NUMBERS", "REALS", "REGISTRY", "UINTS",
-    "Elementwise", "TestFacts", "add_tangents", "aligned_batch", "always_bool", "batch_size",
-    "dtype_kind", "instantiate", "matched", "real_dtype", "register", "typed_scalar",
+    "ANY",
+    "BOOLS",
+    "COMPLEX",
+    "FLOATS",
+    "INTS",
+    "NUMBERS",
+    "REALS",
+    "REGISTRY",
+    "UINTS",
+    "Elementwise",
+    "TestFacts",
+    "add_tangents",
+    "aligned_batch",
+    "always_bool",
+    "batch_size",
+    "dtype_kind",
+    "instantiate",
+    "matched",
+    "real_dtype",
+    "register",
+    "typed_scalar",
 ]

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes, errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import F32
@@ -36,7 +35,7 @@ class Linear(Primitive):
 class BroadcastInDim(Linear):
     """Operand axis `i` becomes result axis `broadcast_dimensions[i]`; the others are copies."""
 
-    def shape(self, operand, *, shape, broadcast_dimensions, sharding=None):  # noqa: ANN001
+    def shape(self, operand, *, shape, broadcast_dimensions, sharding=None):
         if len(broadcast_dimensions) != len(operand.shape):
             raise errors.ShapeError(
                 "broadcast_in_dim needs one broadcast dimension per operand axis: operand has shape "
@@ -58,13 +57,13 @@ class BroadcastInDim(Linear):
                 )
         return ShapedArray(shape, operand.dtype, operand.weak_type)
 
-    def reference(self, x, *, shape, broadcast_dimensions, sharding=None):  # noqa: ANN001
+    def reference(self, x, *, shape, broadcast_dimensions, sharding=None):
         expanded = [1] * len(shape)
         for axis, target in enumerate(broadcast_dimensions):
             expanded[target] = x.shape[axis]
         return np.broadcast_to(x.reshape(expanded), shape)
 
-    def transpose(self, ct, x, *, shape, broadcast_dimensions, sharding=None):  # noqa: ANN001
+    def transpose(self, ct, x, *, shape, broadcast_dimensions, sharding=None):
         if type(ct) is Zero:
             return [Zero(x.aval)]
         new = [i for i in range(len(shape)) if i not in broadcast_dimensions]
@@ -76,17 +75,20 @@ class BroadcastInDim(Linear):
         summed = reduce_sum(ct, (*new, *grown))
         return [reshape(summed, x.aval.shape)]
 
-    def batch(self, operands, dims, *, shape, broadcast_dimensions, sharding=None):  # noqa: ANN001
+    def batch(self, operands, dims, *, shape, broadcast_dimensions, sharding=None):
         x = move_axis(operands[0], dims[0], 0)
         new_shape = (x.shape[0], *shape)
         new_dims = (0, *(d + 1 for d in broadcast_dimensions))
         return broadcast_in_dim(x, new_shape, new_dims), 0
 
-    def kernel(self, operands, outs, *, shape, broadcast_dimensions, sharding=None):  # noqa: ANN001
+    def rereads(self, avals, params):
+        return avals[0].size < ax.product(params["shape"])
+
+    def kernel(self, operands, outs, *, shape, broadcast_dimensions, sharding=None):
         (x,) = operands
         zero = kernel.index(0)
 
-        def at(index):  # noqa: ANN001, ANN202
+        def at(index):
             return x.at(
                 tuple(
                     index[target] if x.shape[axis] == shape[target] else zero
@@ -96,7 +98,7 @@ class BroadcastInDim(Linear):
 
         return View(outs[0].shape, outs[0].dtype, at)
 
-    def stablehlo(self, context, operands, outs, *, shape, broadcast_dimensions, sharding=None):  # noqa: ANN001
+    def stablehlo(self, context, operands, outs, *, shape, broadcast_dimensions, sharding=None):
         return context.op(
             "broadcast_in_dim", operands, outs, dims=context.i64_array(broadcast_dimensions)
         )
@@ -105,7 +107,7 @@ class BroadcastInDim(Linear):
 class Transpose(Linear):
     """Result axis `i` is operand axis `permutation[i]`."""
 
-    def shape(self, operand, *, permutation):  # noqa: ANN001
+    def shape(self, operand, *, permutation):
         if sorted(permutation) != list(range(operand.ndim)):
             raise errors.ShapeError(
                 f"transpose permutation isn't a permutation of operand dimensions: got permutation "
@@ -115,32 +117,32 @@ class Transpose(Linear):
             [operand.shape[i] for i in permutation], operand.dtype, operand.weak_type
         )
 
-    def reference(self, x, *, permutation):  # noqa: ANN001
+    def reference(self, x, *, permutation):
         return np.transpose(x, permutation)
 
-    def transpose(self, ct, x, *, permutation):  # noqa: ANN001
+    def transpose(self, ct, x, *, permutation):
         if type(ct) is Zero:
             return [Zero(x.aval)]
         return [transpose(ct, ax.inverse_permutation(permutation))]
 
-    def batch(self, operands, dims, *, permutation):  # noqa: ANN001
+    def batch(self, operands, dims, *, permutation):
         (x,), (dim,) = operands, dims
         shifted = [axis + (axis >= dim) for axis in permutation]
         return transpose(x, (dim, *shifted)), 0
 
-    def kernel(self, operands, outs, *, permutation):  # noqa: ANN001
+    def kernel(self, operands, outs, *, permutation):
         (x,) = operands
         inverse = ax.inverse_permutation(permutation)
         return View(outs[0].shape, outs[0].dtype, lambda i: x.at(tuple(i[p] for p in inverse)))
 
-    def stablehlo(self, context, operands, outs, *, permutation):  # noqa: ANN001
+    def stablehlo(self, context, operands, outs, *, permutation):
         return context.op("transpose", operands, outs, dims=context.i64_array(permutation))
 
 
 class Reshape(Linear):
     """The same elements in row-major order under another shape."""
 
-    def shape(self, operand, *, new_sizes, dimensions=None, sharding=None):  # noqa: ANN001
+    def shape(self, operand, *, new_sizes, dimensions=None, sharding=None):
         if ax.product(new_sizes) != operand.size:
             raise errors.ShapeError(
                 f"reshape total size must be unchanged, got new_sizes {tuple(new_sizes)} "
@@ -149,21 +151,21 @@ class Reshape(Linear):
             )
         return ShapedArray(new_sizes, operand.dtype, operand.weak_type)
 
-    def reference(self, x, *, new_sizes, dimensions=None, sharding=None):  # noqa: ANN001
+    def reference(self, x, *, new_sizes, dimensions=None, sharding=None):
         return np.reshape(x, new_sizes)
 
-    def transpose(self, ct, x, *, new_sizes, dimensions=None, sharding=None):  # noqa: ANN001
+    def transpose(self, ct, x, *, new_sizes, dimensions=None, sharding=None):
         return [Zero(x.aval) if type(ct) is Zero else reshape(ct, x.aval.shape)]
 
-    def batch(self, operands, dims, *, new_sizes, dimensions=None, sharding=None):  # noqa: ANN001
+    def batch(self, operands, dims, *, new_sizes, dimensions=None, sharding=None):
         x = move_axis(operands[0], dims[0], 0)
         return reshape(x, (x.shape[0], *new_sizes)), 0
 
-    def kernel(self, operands, outs, *, new_sizes, dimensions=None, sharding=None):  # noqa: ANN001
+    def kernel(self, operands, outs, *, new_sizes, dimensions=None, sharding=None):
         (x,) = operands
         return View(outs[0].shape, outs[0].dtype, _reindexed(x, tuple(new_sizes)))
 
-    def stablehlo(self, context, operands, outs, *, new_sizes, dimensions=None, sharding=None):  # noqa: ANN001
+    def stablehlo(self, context, operands, outs, *, new_sizes, dimensions=None, sharding=None):
         return context.op("reshape", operands, outs)
 
 
@@ -171,7 +173,7 @@ def _reindexed(x: View, new_sizes: tuple[int, ...]) -> Any:
     """The index function of a reshape: axes that stay are passed on, the rest by division."""
     groups = reshape_groups(x.shape, new_sizes)
 
-    def at(index):  # noqa: ANN001, ANN202
+    def at(index):
         old: list[Any] = [kernel.index(0)] * len(x.shape)
         for old_axes, new_axes in groups:
             flat = kernel.index(0)
@@ -215,7 +217,10 @@ def reshape_groups(
 class ReduceSum(Linear):
     """Sum over `axes`."""
 
-    def shape(self, operand, *, axes, out_sharding=None):  # noqa: ANN001
+    cost = 1
+    folds = True
+
+    def shape(self, operand, *, axes, out_sharding=None):
         check_reduction_axes("reduce_sum", operand, axes)
         if not (dtypes.issubdtype(operand.dtype, np.number)):
             raise errors.ShapeError(
@@ -223,25 +228,27 @@ class ReduceSum(Linear):
             )
         return ShapedArray(ax.without(operand.shape, axes), operand.dtype, operand.weak_type)
 
-    def reference(self, x, *, axes, out_sharding=None):  # noqa: ANN001
-        if x.dtype.kind in "V" or x.dtype.itemsize == 2 and x.dtype.kind == "f":
+    def reference(self, x, *, axes, out_sharding=None):
+        if x.dtype.kind in "V" or (x.dtype.itemsize == 2 and x.dtype.kind == "f"):
             return np.sum(x.astype(np.float32), axis=axes).astype(x.dtype)
         return np.sum(x, axis=axes, dtype=x.dtype)
 
-    def transpose(self, ct, x, *, axes, out_sharding=None):  # noqa: ANN001
+    def transpose(self, ct, x, *, axes, out_sharding=None):
         if type(ct) is Zero:
             return [Zero(x.aval)]
         kept = tuple(i for i in range(x.aval.ndim) if i not in axes)
         return [broadcast_in_dim(ct, x.aval.shape, kept)]
 
-    def batch(self, operands, dims, *, axes, out_sharding=None):  # noqa: ANN001
-        return batch_reduction(lambda x, new_axes: reduce_sum(x, new_axes), operands[0], dims[0], axes)
+    def batch(self, operands, dims, *, axes, out_sharding=None):
+        return batch_reduction(
+            lambda x, new_axes: reduce_sum(x, new_axes), operands[0], dims[0], axes
+        )
 
-    def kernel(self, operands, outs, *, axes, out_sharding=None):  # noqa: ANN001
+    def kernel(self, operands, outs, *, axes, out_sharding=None):
         (x,) = operands
         narrow = x.scalar.is_storage
 
-        def at(index):  # noqa: ANN001, ANN202
+        def at(index):
             variables, full = reduction_index(x.shape, axes, index)
             value = widened(x, full)
             total = scalar.reduce_sum(variables, value)
@@ -249,7 +256,7 @@ class ReduceSum(Linear):
 
         return View(outs[0].shape, outs[0].dtype, at)
 
-    def stablehlo(self, context, operands, outs, *, axes, out_sharding=None):  # noqa: ANN001
+    def stablehlo(self, context, operands, outs, *, axes, out_sharding=None):
         return context.reduce("add", operands, outs, axes)
 
 
@@ -259,8 +266,6 @@ def widened(x: View, index: Sequence[Any]) -> scalar.Scalar:
     if x.scalar.is_storage:
         return scalar.convert(value, F32)
     return value
-
-
 
 
 def reduction_index(
@@ -295,7 +300,6 @@ def batch_reduction(reduce: Any, x: Any, dim: int, axes: Sequence[int]) -> tuple
     new_axes = tuple(axis + (axis >= dim) for axis in axes)
     removed_before = sum(axis < dim for axis in new_axes)
     return reduce(x, new_axes), dim - removed_before
-
 
 
 broadcast_in_dim_p = BroadcastInDim("broadcast_in_dim")

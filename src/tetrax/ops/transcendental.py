@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from tetrax.ir import kernel
 from tetrax.ops.arithmetic import mul, neg
 from tetrax.ops.base import COMPLEX, FLOATS, Elementwise

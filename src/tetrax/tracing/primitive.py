@@ -30,6 +30,12 @@ class Primitive:
     """Base of all operations; see the module's text for the rules."""
 
     multiple_results = False
+    # For the fuser. What computing one element costs: 0 for moving data, 1 for an addition,
+    # 8 for an exponential. `folds`: an element is the outcome of a loop. `updates`: the operand that
+    # `emit` may overwrite with its (only) result.
+    cost = 0
+    folds = False
+    updates: int | None = None
     # Set on operations that may be dropped, merged and moved freely.
     is_pure = True
 
@@ -74,6 +80,10 @@ class Primitive:
 
     def uses_axis(self, name: Any, params: dict) -> bool:
         """Whether the operation works across the mapped axis `name` even on unmapped operands."""
+        return False
+
+    def rereads(self, avals: Sequence[ShapedArray], params: dict) -> bool:
+        """Whether `kernel` reads an element of an operand more than once."""
         return False
 
     kernel: Any = None

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import errors
 from tetrax.ir.program import (
     Atom,
@@ -32,7 +31,7 @@ Source = Callable[[], SourceLine | None]
 class StagingTracer(Tracer):
     """Stands for a variable of the program being written."""
 
-    __slots__ = ("aval", "var", "source", "origin")
+    __slots__ = ("aval", "origin", "source", "var")
 
     def __init__(self, trace: Trace, var: Var, source: Source | None, origin: str) -> None:
         self._trace = trace
@@ -158,10 +157,10 @@ class StagingTrace(Trace):
         origin = f"result of {name} in {self.debug_info.function},"
         return [StagingTracer(self, var, source, origin) for var in outvars]
 
-    def process_custom_jvp(self, primitive, fun, jvp, args, params):  # noqa: ANN001, ANN201
+    def process_custom_jvp(self, primitive, fun, jvp, args, params):
         return primitive.stage(self, fun, jvp, args, params)
 
-    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):  # noqa: ANN001, ANN201
+    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):
         return primitive.stage(self, fun, fwd, bwd, args, params)
 
 
@@ -203,7 +202,10 @@ def evaluate_program(program: Program, consts: Sequence[Any], *args: Any) -> lis
     """Run the equations of `program` under the current trace."""
     values: dict[Var, Any] = dict(zip(program.constvars, consts, strict=True))
     values.update(zip(program.invars, args, strict=True))
-    read = lambda atom: atom.val if isinstance(atom, Literal) else values[atom]
+
+    def read(atom):
+        return atom.val if isinstance(atom, Literal) else values[atom]
+
     last_use = _last_uses(program)
     for index, eqn in enumerate(program.eqns):
         primitive = eqn.primitive

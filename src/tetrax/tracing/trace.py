@@ -47,7 +47,7 @@ class Trace:
 class Tracer(Value):
     """A value that stands for an array while a transformation runs the user's function."""
 
-    __slots__ = ("_trace", "__weakref__")
+    __slots__ = ("__weakref__", "_trace")
     _trace: Trace
     __hash__ = None  # type: ignore[assignment]
 
@@ -124,10 +124,10 @@ class EvalTrace(Trace):
                 raise leaked(arg)
         return _evaluator(primitive, args, params)
 
-    def process_custom_jvp(self, primitive, fun, jvp, args, params):  # noqa: ANN001, ANN201
+    def process_custom_jvp(self, primitive, fun, jvp, args, params):
         return fun(*args)
 
-    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):  # noqa: ANN001, ANN201
+    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):
         return fun(*args)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes
 from tetrax.ir.types import ShapedArray
 

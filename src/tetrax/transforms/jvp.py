@@ -17,7 +17,7 @@ from tetrax.transforms.program_cache import cached_on_program
 class JVPTracer(Tracer):
     """A primal value with its tangent."""
 
-    __slots__ = ("primal", "tangent", "aval")
+    __slots__ = ("aval", "primal", "tangent")
 
     def __init__(self, trace: JVPTrace, primal: Any, tangent: Any) -> None:
         self._trace = trace
@@ -63,7 +63,7 @@ class JVPTrace(Trace):
             return [self.wrap(p, t) for p, t in zip(out, out_tangent, strict=True)]
         return self.wrap(out, out_tangent)
 
-    def process_custom_jvp(self, primitive, fun, jvp, args, params):  # noqa: ANN001, ANN201
+    def process_custom_jvp(self, primitive, fun, jvp, args, params):
         pairs = [self.pair(x) for x in args]
         primals, tangents = [p for p, _ in pairs], [t for _, t in pairs]
         with current_trace(self.parent):
@@ -74,7 +74,7 @@ class JVPTrace(Trace):
             (outs, out_tangents), aux = jvp(primals, tangents)
         return [self.wrap(p, t) for p, t in zip(outs, out_tangents, strict=True)], aux
 
-    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):  # noqa: ANN001, ANN201
+    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):
         pairs = [self.pair(x) for x in args]
         primals, tangents = [p for p, _ in pairs], [t for _, t in pairs]
         with current_trace(self.parent):
@@ -114,7 +114,10 @@ def jvp_program(
             next(given) if has else Zero(aval.to_tangent_aval())
             for has, aval in zip(nonzero, closed.in_avals, strict=True)
         ]
-        run = lambda *xs: (evaluate_closed(closed, *xs), None)
+
+        def run(*xs):
+            return (evaluate_closed(closed, *xs), None)
+
         outs, out_tangents, _ = jvp(run, args[:count], tangents)
         out_tangents = [
             instantiate(t) if force and _has_tangent(t) else t
@@ -123,7 +126,9 @@ def jvp_program(
         out_nonzero = tuple(type(t) is not Zero for t in out_tangents)
         return [*outs, *(t for t in out_tangents if type(t) is not Zero)], out_nonzero
 
-    tangent_avals = [a.to_tangent_aval() for a, has in zip(closed.in_avals, nonzero, strict=True) if has]
+    tangent_avals = [
+        a.to_tangent_aval() for a, has in zip(closed.in_avals, nonzero, strict=True) if has
+    ]
     return stage(fun, [*closed.in_avals, *tangent_avals], closed.program.debug_info)
 
 

@@ -77,13 +77,13 @@ class PartialTrace(Trace):
         outs = [PartialTracer(self, var) for var in outvars]
         return outs if primitive.multiple_results else outs[0]
 
-    def process_custom_jvp(self, primitive, fun, jvp, args, params):  # noqa: ANN001, ANN201
+    def process_custom_jvp(self, primitive, fun, jvp, args, params):
         if any(self.is_unknown(x) for x in args):
             return fun(*args)
         with current_trace(self.parent):
             return self.parent.process_custom_jvp(primitive, fun, jvp, args, params)
 
-    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):  # noqa: ANN001, ANN201
+    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):
         if any(self.is_unknown(x) for x in args):
             return fun(*args)
         with current_trace(self.parent):

@@ -32,7 +32,7 @@ class AxisData:
 class BatchTracer(Tracer):
     """One element of a batch; the whole batch is `value`, along axis `dim`."""
 
-    __slots__ = ("value", "dim", "aval")
+    __slots__ = ("aval", "dim", "value")
 
     def __init__(self, trace: BatchTrace, value: Any, dim: int) -> None:
         self._trace = trace
@@ -49,7 +49,7 @@ class BatchTracer(Tracer):
 class BatchTrace(Trace):
     """Applies batching rules; rules run under the parent trace."""
 
-    __slots__ = ("parent", "axis")
+    __slots__ = ("axis", "parent")
 
     def __init__(self, parent: Trace, axis: AxisData) -> None:
         self.parent = parent
@@ -75,7 +75,7 @@ class BatchTrace(Trace):
             return [self.wrap(v, d) for v, d in zip(out, _spread(out_dim, len(out)), strict=True)]
         return self.wrap(out, out_dim)
 
-    def process_custom_jvp(self, primitive, fun, jvp, args, params):  # noqa: ANN001, ANN201
+    def process_custom_jvp(self, primitive, fun, jvp, args, params):
         pairs = [self.pair(x) for x in args]
         values, dims = [v for v, _ in pairs], [d for _, d in pairs]
         if all(d is None for d in dims):
@@ -111,7 +111,7 @@ class BatchTrace(Trace):
             )
         return [self.wrap(v, d) for v, d in zip(outs, out_dims, strict=True)], aux
 
-    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):  # noqa: ANN001, ANN201
+    def process_custom_vjp(self, primitive, fun, fwd, bwd, args, params):
         pairs = [self.pair(x) for x in args]
         values, dims = [v for v, _ in pairs], [d for _, d in pairs]
         if all(d is None for d in dims):
@@ -157,7 +157,9 @@ def batch_program(
         force = (force,) * len(closed.out_avals)
 
     def fun(*args: Any) -> tuple[list[Any], tuple[int | None, ...]]:
-        run = lambda *xs: (evaluate_closed(closed, *xs), None)
+        def run(*xs):
+            return (evaluate_closed(closed, *xs), None)
+
         outs, out_dims, _ = batch(run, axis, args, dims)
         moved = [
             batch_at(x, d, axis.size) if d is not None or must else x

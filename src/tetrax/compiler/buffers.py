@@ -1,0 +1,77 @@
+"""The memory plan: every temporary gets an offset in one arena, by lifetime.
+
+Time is counted over all steps in program order, nested ones included. A temporary that a nested
+step list uses and that was made outside lives until the loop or branch ends, since loops come round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tetrax.compiler.steps import Step, TempSlot, nested, slots_of, temporaries
+
+ALIGNMENT = 64
+
+
+@dataclass
+class _Lifetime:
+    slot: TempSlot
+    first: int
+    last: int
+
+
+def plan_arena(steps: Sequence[Step]) -> int:
+    """Set the offsets of all temporaries; returns the size of the arena in bytes."""
+    lifetimes: dict[TempSlot, _Lifetime] = {}
+    _visit(steps, 0, lifetimes)
+    return _assign(sorted(lifetimes.values(), key=lambda life: life.first))
+
+
+def _visit(steps: Sequence[Step], clock: int, lifetimes: dict[TempSlot, _Lifetime]) -> int:
+    for step in steps:
+        start = clock
+        known = set(lifetimes)
+        used = [t for slot in slots_of(step) for t in temporaries(slot)]
+        _touch(lifetimes, used, start)
+        clock += 1
+        inner: set[TempSlot] = set()
+        for inner_steps in nested(step):
+            clock = _visit(inner_steps, clock, lifetimes)
+            inner.update(_all_temporaries(inner_steps))
+        _touch(lifetimes, [*used, *(inner & known)], clock)
+        clock += 1
+    return clock
+
+
+def _all_temporaries(steps: Sequence[Step]) -> set[TempSlot]:
+    found = {t for step in steps for slot in slots_of(step) for t in temporaries(slot)}
+    for step in steps:
+        for inner in nested(step):
+            found |= _all_temporaries(inner)
+    return found
+
+
+def _touch(lifetimes: dict[TempSlot, _Lifetime], slots: Sequence[TempSlot], time: int) -> None:
+    for slot in slots:
+        life = lifetimes.setdefault(slot, _Lifetime(slot, time, time))
+        life.last = max(life.last, time)
+
+
+def _assign(lifetimes: Sequence[_Lifetime]) -> int:
+    """First fit: walk in order of birth, keep the live blocks sorted by offset."""
+    live: list[tuple[int, int, int]] = []  # (offset, size, last use)
+    total = 0
+    for life in lifetimes:
+        live = [block for block in live if block[2] >= life.first]
+        size = -(-max(life.slot.nbytes, 1) // ALIGNMENT) * ALIGNMENT
+        offset = 0
+        for start, extent, _ in live:
+            if start - offset >= size:
+                break
+            offset = max(offset, start + extent)
+        life.slot.offset = offset
+        live.append((offset, size, life.last))
+        live.sort()
+        total = max(total, offset + size)
+    return total

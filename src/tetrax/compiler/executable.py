@@ -1,0 +1,142 @@
+"""A compiled program: one native call with the addresses of arguments, constants and results."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tetrax import dtypes
+from tetrax.compiler.steps import HostFunction
+from tetrax.ir.types import ShapedArray
+from tetrax.runtime.array import Array, wrap
+
+_Entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+
+def storage_dtype(dtype: Any) -> np.dtype:
+    """The NumPy dtype of the memory behind `dtype`."""
+    return dtype.storage if isinstance(dtype, dtypes.ExtendedDType) else dtype
+
+
+class Executable:
+    """Machine code of a program with everything a call needs."""
+
+    def __init__(
+        self,
+        address: int,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        constants: Sequence[tuple[Any, ShapedArray]],
+        arena_bytes: int,
+        host_functions: Sequence[HostFunction],
+        keep: Any = None,
+    ) -> None:
+        self.entry = _Entry(address)
+        self.in_avals = list(in_avals)
+        self.out_avals = list(out_avals)
+        self.constants = [
+            np.ascontiguousarray(getattr(value, "_npy", value), storage_dtype(aval.dtype))
+            for value, aval in constants
+        ]
+        self.arena_bytes = arena_bytes
+        self.host_functions = list(host_functions)
+        self.context = next(_contexts)
+        self._keep = keep
+        self._outs = [(aval.shape, storage_dtype(aval.dtype), aval) for aval in out_avals]
+        count = len(self.in_avals) + len(self.constants) + len(self.out_avals)
+        self._table_type = ctypes.c_void_p * max(count, 1)
+        self._constant_addresses = [address_of(c) for c in self.constants]
+        if host_functions:
+            _executables[self.context] = self
+
+    def __call__(self, args: Sequence[Array]) -> list[Array]:
+        """Results for operands of exactly the types `in_avals`."""
+        arrays = []
+        addresses = []
+        for arg in args:
+            npy = arg._value
+            if not npy.flags.c_contiguous:
+                npy = np.ascontiguousarray(npy)
+            arrays.append(npy)
+            addresses.append(npy.__array_interface__["data"][0])
+        outs = [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
+        addresses += [out.__array_interface__["data"][0] for out in outs]
+        addresses += self._constant_addresses
+        arena = _Arena(self.arena_bytes)
+        status = self.entry(
+            ctypes.addressof(self._table_type(*addresses)), arena.address, self.context
+        )
+        if status:
+            raise _take_exception()
+        return [wrap(out, spec[2]) for out, spec in zip(outs, self._outs, strict=True)]
+
+
+class _Arena:
+    """Scratch memory for one call, 64-byte aligned; small ones are kept per thread."""
+
+    __slots__ = ("_memory", "address")
+
+    def __init__(self, nbytes: int) -> None:
+        memory = np.empty(nbytes + 64, np.uint8)
+        start = memory.__array_interface__["data"][0]
+        self._memory = memory
+        self.address = start + (-start) % 64
+
+
+def address_of(array: np.ndarray) -> int:
+    """The address of the first element."""
+    return array.__array_interface__["data"][0]
+
+
+# -- host functions ------------------------------------------------------------------------------
+
+_contexts = itertools.count(1)
+_executables: weakref.WeakValueDictionary[int, Executable] = weakref.WeakValueDictionary()
+
+
+@dataclass
+class _Raised(threading.local):
+    exception: BaseException | None = field(default=None)
+
+
+_raised = _Raised()
+
+
+def _take_exception() -> BaseException:
+    exception, _raised.exception = _raised.exception, None
+    assert exception is not None, "native code reported a failure without an exception"
+    return exception
+
+
+def _view(address: int, aval: ShapedArray) -> np.ndarray:
+    dtype = storage_dtype(aval.dtype)
+    count = aval.size * dtype.itemsize
+    if not count:
+        return np.empty(aval.shape, dtype)
+    memory = (ctypes.c_char * count).from_address(address)
+    return np.frombuffer(memory, np.uint8).view(dtype).reshape(aval.shape)
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p))
+def host_call(context: int, index: int, table: Any) -> int:
+    """What native code calls to run a host function; exceptions are kept for the caller."""
+    try:
+        host = _executables[context].host_functions[index]
+        count = len(host.in_avals)
+        arrays = [_view(table[i], aval).copy() for i, aval in enumerate(host.in_avals)]
+        outs = host.function(*arrays)
+        for i, (out, aval) in enumerate(zip(outs, host.out_avals, strict=True)):
+            _view(table[count + i], aval)[...] = out
+    except BaseException as exception:
+        _raised.exception = exception
+        return 1
+    return 0
+
+
+HOST_CALL_ADDRESS = ctypes.cast(host_call, ctypes.c_void_p).value or 0

@@ -1,0 +1,157 @@
+"""Fusion: which values are stored, and which equations share a kernel.
+
+The answer for a straight-line program is a list of items in execution order: a `Group` of pure
+equations with one iteration space (one kernel), or a single equation of another kind.
+
+Storing rules, in this order. Results of the program, operands and results of equations that need
+memory (sorts, loops, library calls) are stored. So are results of reductions. A pure value is
+computed where it is used if it has one reader that reads each element once, or if it is cheap;
+otherwise it is stored, and readers of the same shape join its kernel.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from tetrax.compiler.nest import Nest, NestBuilder, NotFusable
+from tetrax.ir.atoms import DropVar, Var
+from tetrax.ir.program import Equation, Program
+
+# A value computed in place may take this many equations with it (expressions are nested functions,
+# and text grows with each use).
+MAX_INLINED = 48
+# Values up to this cost (see `Primitive.cost`) are recomputed by every reader.
+CHEAP = 2
+MAX_GROUP_MEMBERS = 24
+MAX_LOOKBACK = 8
+
+
+@dataclass(eq=False)
+class Group:
+    """Pure values of one shape, computed by one kernel; `members` in order of dependence."""
+
+    shape: tuple[int, ...]
+    members: list[Var] = field(default_factory=list)
+    reads: set[Var] = field(default_factory=set)
+
+
+Item = Group | Equation
+
+
+@dataclass
+class Plan:
+    """Execution order, the stored variables, and the definitions of the others."""
+
+    items: list[Item]
+    stored: set[Var]
+    definitions: dict[Var, Equation]
+    readers: dict[Var, int]
+
+    def nest(self, group: Group, writes: list[Var], name: str) -> Nest:
+        builder = NestBuilder(group.shape, self.definitions, self.stored.__contains__)
+        return builder.build(group.members, writes, name)
+
+
+def is_pure(eqn: Equation) -> bool:
+    """Whether the equation can be computed element by element from its kernel rule."""
+    return eqn.primitive.kernel is not None and not eqn.effects
+
+
+def fuse(program: Program) -> Plan:
+    """Decide what is stored and group the pure equations."""
+    decisions = _Decisions(program)
+    plan = Plan([], decisions.stored, decisions.definitions, decisions.readers)
+    for eqn in program.eqns:
+        if not is_pure(eqn):
+            plan.items.append(eqn)
+            continue
+        for var in eqn.outvars:
+            if var in decisions.stored:
+                _place(plan, var)
+    return plan
+
+
+class _Decisions:
+    """Goes over the program once, in order, and settles what is stored."""
+
+    def __init__(self, program: Program) -> None:
+        self.definitions: dict[Var, Equation] = {}
+        self.readers: dict[Var, int] = defaultdict(int)
+        self.stored: set[Var] = {*program.constvars, *program.invars}
+        self._inlined: dict[Var, int] = {}
+        self._cost: dict[Var, int] = {}
+        self._rereads: set[Var] = set()
+        self._needs_memory = {a for a in program.outvars if isinstance(a, Var)}
+        for eqn in program.eqns:
+            self._note_uses(eqn)
+        for eqn in program.eqns:
+            self._decide(eqn)
+
+    def _note_uses(self, eqn: Equation) -> None:
+        pure = is_pure(eqn)
+        for atom in {a for a in eqn.invars if isinstance(a, Var)}:
+            self.readers[atom] += 1
+            if not pure:
+                self._needs_memory.add(atom)
+            elif eqn.primitive.rereads([a.aval for a in eqn.invars], eqn.params):
+                self._rereads.add(atom)
+
+    def _decide(self, eqn: Equation) -> None:
+        if not is_pure(eqn):
+            self.stored.update(v for v in eqn.outvars if not isinstance(v, DropVar))
+            return
+        inputs = [a for a in eqn.invars if isinstance(a, Var) and a not in self.stored]
+        inlined = 1 + sum(self._inlined[a] for a in inputs)
+        cost = eqn.primitive.cost + sum(self._cost[a] for a in inputs)
+        for var in eqn.outvars:
+            if isinstance(var, DropVar):
+                continue
+            self.definitions[var] = eqn
+            if self._must_store(eqn, var, inlined, cost):
+                self.stored.add(var)
+            else:
+                self._inlined[var], self._cost[var] = inlined, cost
+
+    def _must_store(self, eqn: Equation, var: Var, inlined: int, cost: int) -> bool:
+        if var in self._needs_memory or inlined > MAX_INLINED or eqn.primitive.folds:
+            return True
+        several = self.readers[var] > 1 or var in self._rereads
+        return several and cost > CHEAP and var.aval.size > 1
+
+
+def _place(plan: Plan, var: Var) -> None:
+    """Put `var` into a group that takes it, or into a new one at the end."""
+    own = Group(var.aval.shape, [var])
+    own.reads = set(plan.nest(own, [var], "probe").reads)
+    for distance, item in enumerate(reversed(plan.items)):
+        if distance >= MAX_LOOKBACK:
+            break
+        if isinstance(item, Group) and _joins(plan, item, own):
+            item.members.append(var)
+            item.reads |= own.reads - set(item.members)
+            return
+        if own.reads & _writes(item):
+            break
+    plan.items.append(own)
+
+
+def _joins(plan: Plan, group: Group, own: Group) -> bool:
+    if group.shape != own.shape or len(group.members) >= MAX_GROUP_MEMBERS:
+        return False
+    shared = own.reads & (group.reads | set(group.members))
+    if not shared or own.members[0].aval.size == 0:
+        return False
+    try:
+        merged = Group(group.shape, [*group.members, *own.members])
+        plan.nest(merged, merged.members, "probe")
+    except NotFusable:
+        return False
+    return True
+
+
+def _writes(item: Item) -> set[Var]:
+    return set(item.members) if isinstance(item, Group) else set(item.outvars)
+
+
+__all__ = ["Group", "Item", "Plan", "fuse", "is_pure"]

@@ -1,0 +1,1 @@
+"""Passes over programs: pure functions, one per file."""

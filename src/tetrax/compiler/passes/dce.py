@@ -1,0 +1,24 @@
+"""Dead code elimination: equations that nobody needs and that have no effects go."""
+
+from __future__ import annotations
+
+from tetrax.ir.atoms import Var
+from tetrax.ir.program import ClosedProgram, join_effects
+
+
+def eliminate_dead_code(closed: ClosedProgram) -> ClosedProgram:
+    program = closed.program
+    needed = {atom for atom in program.outvars if isinstance(atom, Var)}
+    kept = []
+    for eqn in reversed(program.eqns):
+        if eqn.effects or any(var in needed for var in eqn.outvars):
+            kept.append(eqn)
+            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
+    kept.reverse()
+    alive = [i for i, var in enumerate(program.constvars) if var in needed]
+    return ClosedProgram(
+        program.replace(
+            constvars=[program.constvars[i] for i in alive], eqns=kept, effects=join_effects(kept)
+        ),
+        [closed.consts[i] for i in alive],
+    )

@@ -1,0 +1,66 @@
+"""Inlining: calls of programs become their equations; constants of callees move to the caller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tetrax.ir.atoms import Atom, DropVar, Literal, Var
+from tetrax.ir.control import Inline
+from tetrax.ir.program import ClosedProgram, Equation, join_effects
+
+
+def inline(closed: ClosedProgram) -> ClosedProgram:
+    """`closed` without calls; programs inside control flow are left to their own compilation."""
+    state = _Inliner()
+    program = closed.program
+    environment: dict[Var, Atom] = {v: v for v in (*program.constvars, *program.invars)}
+    state.constvars = list(program.constvars)
+    state.consts = list(closed.consts)
+    state.run(program.eqns, environment)
+    outvars = [_lookup(environment, atom) for atom in program.outvars]
+    inlined = program.replace(
+        constvars=state.constvars,
+        outvars=outvars,
+        eqns=state.eqns,
+        effects=join_effects(state.eqns),
+    )
+    return ClosedProgram(inlined, state.consts)
+
+
+def _lookup(environment: dict[Var, Atom], atom: Atom) -> Atom:
+    return atom if isinstance(atom, Literal) else environment[atom]
+
+
+class _Inliner:
+    def __init__(self) -> None:
+        self.eqns: list[Equation] = []
+        self.constvars: list[Var] = []
+        self.consts: list[Any] = []
+
+    def run(self, eqns: list[Equation], environment: dict[Var, Atom]) -> None:
+        for eqn in eqns:
+            invars = [_lookup(environment, atom) for atom in eqn.invars]
+            structure = eqn.primitive.structure
+            described = (
+                None if structure is None else structure([a.aval for a in invars], **eqn.params)
+            )
+            if isinstance(described, Inline):
+                self._call(eqn, described.program, invars, environment)
+                continue
+            outvars = [v if isinstance(v, DropVar) else Var(v.aval) for v in eqn.outvars]
+            environment.update(zip(eqn.outvars, outvars, strict=True))
+            self.eqns.append(eqn.replace(invars=invars, outvars=outvars))
+
+    def _call(
+        self, eqn: Equation, callee: ClosedProgram, invars: list[Atom], outer: dict[Var, Atom]
+    ) -> None:
+        program = callee.program
+        inner: dict[Var, Atom] = dict(zip(program.invars, invars, strict=True))
+        for var, value in zip(program.constvars, callee.consts, strict=True):
+            fresh = Var(var.aval)
+            self.constvars.append(fresh)
+            self.consts.append(value)
+            inner[var] = fresh
+        self.run(program.eqns, inner)
+        results = [_lookup(inner, atom) for atom in program.outvars]
+        outer.update(zip(eqn.outvars, results, strict=True))

@@ -1,0 +1,73 @@
+"""The compiler on one screen: from a program to an executable."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+from tetrax.compiler.buffers import plan_arena
+from tetrax.compiler.cpu.backend import compile_driver, compile_kernels
+from tetrax.compiler.driver_text import HOST_CALL_SYMBOL, DriverText
+from tetrax.compiler.executable import HOST_CALL_ADDRESS, Executable
+from tetrax.compiler.passes.cse import eliminate_common_subexpressions
+from tetrax.compiler.passes.dce import eliminate_dead_code
+from tetrax.compiler.passes.inline import inline
+from tetrax.compiler.region import Module, Region
+from tetrax.compiler.steps import ArgSlot, KernelStep, Step, nested
+from tetrax.ir.program import ClosedProgram
+from tetrax.runtime.llvm import engine
+
+Pass = Callable[[ClosedProgram], ClosedProgram]
+
+PASSES: tuple[Pass, ...] = (
+    inline,  # first: the others see one straight line
+    eliminate_dead_code,
+    eliminate_common_subexpressions,
+    eliminate_dead_code,  # what the merged equations alone had needed
+)
+
+
+def optimise(closed: ClosedProgram) -> ClosedProgram:
+    """All passes over one program; bodies of control flow are optimised when they are lowered."""
+    for run in PASSES:
+        closed = run(closed)
+    return closed
+
+
+def lower(closed: ClosedProgram) -> tuple[list[Step], Module, int]:
+    """Steps, what they share, and the size of the arena."""
+    inputs, outputs = len(closed.in_avals), len(closed.out_avals)
+    module = Module(optimise, first_constant=inputs + outputs)
+    in_slots = [ArgSlot(i) for i in range(inputs)]
+    out_slots = [ArgSlot(inputs + i) for i in range(outputs)]
+    steps = Region(module, closed, in_slots).lower(out_slots)
+    return steps, module, plan_arena(steps)
+
+
+def compile_program(closed: ClosedProgram) -> Executable:
+    """Machine code for `closed`, whose constants must be concrete."""
+    steps, module, arena_bytes = lower(closed)
+    kernel_steps = list(_kernel_steps(steps))
+    handles = compile_kernels([step.kernel for step in kernel_steps])
+    symbols = {s: handle.symbol for s, handle in zip(kernel_steps, handles, strict=True)}
+    engine.define(HOST_CALL_SYMBOL, HOST_CALL_ADDRESS)
+    body = DriverText(symbols).text("{name}", steps)
+    name = "tetrax_driver_" + hashlib.sha256(body.encode()).hexdigest()[:24]
+    address = compile_driver(body.replace("@{name}", f"@{name}"), name)
+    return Executable(
+        address,
+        closed.in_avals,
+        closed.out_avals,
+        module.constants,
+        arena_bytes,
+        module.host_functions,
+        keep=handles,
+    )
+
+
+def _kernel_steps(steps: Sequence[Step]) -> Iterator[KernelStep]:
+    for step in steps:
+        if isinstance(step, KernelStep):
+            yield step
+        for inner in nested(step):
+            yield from _kernel_steps(inner)

@@ -1,0 +1,346 @@
+"""From a fused program to steps: gives every stored variable a slot and lowers each item.
+
+A region is a straight-line program with slots for its inputs and results; loop bodies and branches
+are regions inside regions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tetrax.compiler.fuse import Group, Item, Plan, fuse
+from tetrax.compiler.nest import nbytes
+from tetrax.compiler.steps import (
+    ArgSlot,
+    BranchStep,
+    Carry,
+    CarrySlot,
+    CopyStep,
+    HostFunction,
+    HostStep,
+    KernelStep,
+    LoopStep,
+    SliceSlot,
+    Slot,
+    Step,
+    TempSlot,
+)
+from tetrax.ir.atoms import Atom, DropVar, Literal, Var
+from tetrax.ir.control import Branch, HostCall, Scan, While
+from tetrax.ir.kernel_builder import KernelBuilder
+from tetrax.ir.kernel_expr import Buffer
+from tetrax.ir.program import ClosedProgram, Equation
+from tetrax.ir.views import Stored, element_type, parts
+
+
+@dataclass
+class Module:
+    """What all regions of one compiled program share."""
+
+    optimise: Callable[[ClosedProgram], ClosedProgram]
+    constants: list[Any] = field(default_factory=list)
+    constant_slots: list[ArgSlot] = field(default_factory=list)
+    host_functions: list[HostFunction] = field(default_factory=list)
+    first_constant: int = 0
+    _known: dict[Any, ArgSlot] = field(default_factory=dict)
+
+    def constant(self, value: Any, aval: Any) -> ArgSlot:
+        """The hidden argument that holds `value`; equal scalars share one."""
+        array = (
+            value if aval.shape else np.asarray(value, getattr(aval.dtype, "storage", aval.dtype))
+        )
+        key = (array.tobytes(), aval.dtype) if not aval.shape else id(value)
+        slot = self._known.get(key)
+        if slot is None:
+            slot = self._known[key] = ArgSlot(self.first_constant + len(self.constants))
+            self.constants.append((array, aval))
+        return slot
+
+
+class Region:
+    """Lowers one program."""
+
+    def __init__(self, module: Module, closed: ClosedProgram, in_slots: Sequence[Slot]) -> None:
+        self.module = module
+        self.closed = module.optimise(closed)
+        program = self.closed.program
+        self.slots: dict[Var, Slot] = dict(zip(program.invars, in_slots, strict=True))
+        for var, value in zip(program.constvars, self.closed.consts, strict=True):
+            self.slots[var] = module.constant(value, var.aval)
+        self.owned: set[Var] = set()
+        self.steps: list[Step] = []
+        self.readers: dict[Var, list[Item]] = {}
+
+    def lower(self, out_slots: Sequence[Slot | None]) -> list[Step]:
+        """The steps that leave result `i` in `out_slots[i]` (where that is not None)."""
+        program = self.closed.program
+        self.plan = fuse(program)
+        copies = self._place_results(program.outvars, out_slots)
+        reads = [_reads(item) for item in self.plan.items]
+        for item, names in zip(self.plan.items, reads, strict=True):
+            for var in names:
+                self.readers.setdefault(var, []).append(item)
+        self.last_read = {var: i for i, names in enumerate(reads) for var in names}
+        self.last_read.update(
+            {atom: len(reads) for atom in program.outvars if isinstance(atom, Var)}
+        )
+        for position, item in enumerate(self.plan.items):
+            if isinstance(item, Group):
+                self._group(item)
+            else:
+                self._equation(item, position)
+        for atom, slot in copies:
+            self._copy(slot, self.slot(atom), atom.aval)
+        return self.steps
+
+    def _place_results(
+        self, outvars: Sequence[Atom], out_slots: Sequence[Slot | None]
+    ) -> list[tuple[Atom, Slot]]:
+        """Let results be computed where they are wanted; returns the copies that remain."""
+        copies = []
+        for atom, slot in zip(outvars, out_slots, strict=True):
+            if slot is None:
+                continue
+            if isinstance(atom, Literal):
+                copies.append((atom, slot))
+            elif atom in self.slots:
+                _keep_unchanged_carry(self.slots[atom], slot)
+                copies.append((atom, slot))
+            else:
+                self.slots[atom] = slot
+        return copies
+
+    # -- slots ---------------------------------------------------------------------------------
+
+    def slot(self, atom: Atom) -> Slot:
+        if isinstance(atom, Literal):
+            return self.module.constant(getattr(atom.val, "_npy", atom.val), atom.aval)
+        found = self.slots.get(atom)
+        if found is None:
+            found = self.slots[atom] = TempSlot(nbytes(atom.aval))
+            self.owned.add(atom)
+        return found
+
+    def _copy(self, destination: Slot, source: Slot, aval: Any) -> None:
+        if destination is not source and not _same_carry(destination, source):
+            self.steps.append(CopyStep(destination, source, nbytes(aval)))
+
+    def _in_place(self, eqn: Equation, position: int) -> None:
+        """Let the result overwrite the operand it updates, where nobody reads that any more."""
+        index = eqn.primitive.updates
+        operand = eqn.invars[index] if index is not None else None
+        if not isinstance(operand, Var) or self.last_read.get(operand, -1) > position:
+            return
+        out = eqn.outvars[0]
+        source, target = self.slots.get(operand), self.slots.get(out)
+        if operand in self.owned and target is None:
+            self.slots[out] = source  # type: ignore[assignment]
+            self.owned.add(out)
+        elif (
+            isinstance(source, CarrySlot)
+            and isinstance(target, CarrySlot)
+            and source.loop is target.loop
+            and source.index == target.index
+        ):
+            source.loop.carries[source.index].in_place = True
+
+    # -- items ---------------------------------------------------------------------------------
+
+    def _group(self, group: Group) -> None:
+        writes = [var for var in group.members if self._is_read_outside(var, group)]
+        if not writes or group.members[0].aval.size == 0:
+            return
+        nest = self.plan.nest(group, writes, "kernel")
+        slots = [self.slot(var) for var in (*nest.reads, *nest.writes)]
+        self.steps.append(self._kernel_step(nest.kernel, slots))
+
+    def _is_read_outside(self, var: Var, group: Group) -> bool:
+        if var in self.slots:
+            return True
+        return any(reader is not group for reader in self.readers.get(var, ()))
+
+    def _kernel_step(self, kernel: Any, slots: list[Slot]) -> KernelStep:
+        scratch = kernel.scratch_bytes
+        return KernelStep(kernel, slots, TempSlot(scratch) if scratch else None)
+
+    def _equation(self, eqn: Equation, position: int) -> None:
+        primitive = eqn.primitive
+        structure = primitive.structure
+        if structure is not None:
+            described = structure([a.aval for a in eqn.invars], **eqn.params)
+            _LOWERINGS[type(described)](self, eqn, described)
+        elif primitive.emit is not None:
+            self._in_place(eqn, position)
+            self._emit(eqn)
+        elif primitive.reference is not None:
+            self._host(eqn, HostCall(_reference_call(eqn)))
+        else:
+            raise primitive.missing("kernel")
+
+    def _emit(self, eqn: Equation) -> None:
+        """Let the operation write its own loop nest over stored operands.
+
+        An operand that the operation updates shares one 'inout' buffer with the result; it is copied
+        there first unless the two are the same memory.
+        """
+        builder = KernelBuilder()
+        update = eqn.primitive.updates
+        operands: list[Any] = []
+        slots: list[Slot] = []
+        for i, atom in enumerate(eqn.invars):
+            if i == update:
+                operands.append(None)
+                continue
+            operands.append(_stored(builder, f"in{i}", atom.aval, "in"))
+            slots.append(self.slot(atom))
+        if update is not None:
+            source, target = self.slot(eqn.invars[update]), self.slot(eqn.outvars[0])
+            self._copy(target, source, eqn.outvars[0].aval)
+            operands[update] = _stored(builder, "updated", eqn.outvars[0].aval, "inout")
+            outs = [operands[update]]
+            slots.append(target)
+        else:
+            outs = [_stored(builder, f"out{i}", v.aval, "out") for i, v in enumerate(eqn.outvars)]
+            slots.extend(self.slot(var) for var in eqn.outvars)
+        eqn.primitive.emit(builder, operands, outs, **eqn.params)
+        self.steps.append(self._kernel_step(builder.build(eqn.primitive.name), slots))
+
+    # -- control flow --------------------------------------------------------------------------
+
+    def _host(self, eqn: Equation, described: HostCall) -> None:
+        functions = self.module.host_functions
+        functions.append(
+            HostFunction(
+                described.function, [a.aval for a in eqn.invars], [v.aval for v in eqn.outvars]
+            )
+        )
+        inputs = [self.slot(atom) for atom in eqn.invars]
+        outputs = [self.slot(var) for var in eqn.outvars]
+        self.steps.append(HostStep(len(functions) - 1, inputs, outputs))
+
+    def _branch(self, eqn: Equation, described: Branch) -> None:
+        inputs = [self.slot(atom) for atom in eqn.invars[1:]]
+        outputs = [None if isinstance(v, DropVar) else self.slot(v) for v in eqn.outvars]
+        step = BranchStep(self.slot(eqn.invars[0]))
+        for branch in described.branches:
+            step.branches.append(Region(self.module, branch, inputs).lower(outputs))
+        self.steps.append(step)
+
+    def _while(self, eqn: Equation, described: While) -> None:
+        split = described.condition_consts + described.body_consts
+        slots = [self.slot(atom) for atom in eqn.invars]
+        condition_consts = slots[: described.condition_consts]
+        body_consts = slots[described.condition_consts : split]
+        loop = LoopStep(None)
+        current, following = self._carries(loop, eqn.invars[split:], slots[split:], eqn.outvars)
+        loop.condition_slot = TempSlot(1)
+        loop.condition = Region(
+            self.module, described.condition, [*condition_consts, *current]
+        ).lower([loop.condition_slot])
+        loop.body = Region(self.module, described.body, [*body_consts, *current]).lower(following)
+        self._finish_loop(loop)
+
+    def _scan(self, eqn: Equation, described: Scan) -> None:
+        first, last = described.consts, described.consts + described.carry
+        slots = [self.slot(atom) for atom in eqn.invars]
+        loop = LoopStep(described.length, described.reverse)
+        current, following = self._carries(
+            loop, eqn.invars[first:last], slots[first:last], eqn.outvars[: described.carry]
+        )
+        stacked_in = [
+            SliceSlot(slot, loop, _slice_bytes(atom.aval))
+            for slot, atom in zip(slots[last:], eqn.invars[last:], strict=True)
+        ]
+        stacked_out = [
+            None if isinstance(v, DropVar) else SliceSlot(self.slot(v), loop, _slice_bytes(v.aval))
+            for v in eqn.outvars[described.carry :]
+        ]
+        body = Region(self.module, described.body, [*slots[:first], *current, *stacked_in])
+        loop.body = body.lower([*following, *stacked_out])
+        self._finish_loop(loop)
+
+    def _finish_loop(self, loop: LoopStep) -> None:
+        for carry in loop.carries:
+            if carry.in_place:
+                carry.second = carry.first
+        self.steps.append(loop)
+
+    def _carries(
+        self,
+        loop: LoopStep,
+        atoms: Sequence[Atom],
+        initial: Sequence[Slot],
+        outvars: Sequence[Var],
+    ) -> tuple[list[CarrySlot], list[CarrySlot]]:
+        for atom, slot, var in zip(atoms, initial, outvars, strict=True):
+            size = nbytes(atom.aval)
+            carry = Carry(TempSlot(size), TempSlot(size), size)
+            loop.carries.append(carry)
+            self.steps.append(CopyStep(carry.first, slot, size))
+            loop.results.append(None if isinstance(var, DropVar) else self.slot(var))
+        count = range(len(atoms))
+        return (
+            [CarrySlot(loop, i, False) for i in count],
+            [CarrySlot(loop, i, True) for i in count],
+        )
+
+
+_LOWERINGS: dict[type, Callable[[Region, Equation, Any], None]] = {
+    Branch: Region._branch,
+    While: Region._while,
+    Scan: Region._scan,
+    HostCall: Region._host,
+}
+
+
+def _reads(item: Item) -> set[Var]:
+    if isinstance(item, Group):
+        return item.reads
+    return {atom for atom in item.invars if isinstance(atom, Var)}
+
+
+def _keep_unchanged_carry(source: Slot, target: Slot) -> None:
+    """A carry that the body hands on as it is needs neither copy nor swap."""
+    if isinstance(source, CarrySlot) and isinstance(target, CarrySlot):
+        if source.loop is target.loop and source.index == target.index:
+            source.loop.carries[source.index].in_place = True
+
+
+def _same_carry(a: Slot, b: Slot) -> bool:
+    """Whether two slots are one in-place carry."""
+    return (
+        isinstance(a, CarrySlot)
+        and isinstance(b, CarrySlot)
+        and a.loop is b.loop
+        and a.index == b.index
+        and (a.following == b.following or a.loop.carries[a.index].in_place)
+    )
+
+
+def _slice_bytes(aval: Any) -> int:
+    return nbytes(aval) // aval.shape[0] if aval.shape[0] else 0
+
+
+def _stored(builder: KernelBuilder, name: str, aval: Any, mode: str) -> Stored:
+    buffer: Buffer = builder.buffer(
+        name, element_type(aval.dtype), aval.size * parts(aval.dtype), mode
+    )
+    return Stored(buffer, aval.shape, aval.dtype)
+
+
+def _reference_call(eqn: Equation) -> Callable[..., Any]:
+    """The NumPy reference as a host function, for operations without native code."""
+    primitive, params = eqn.primitive, eqn.params
+
+    def call(*arrays: np.ndarray) -> Sequence[np.ndarray]:
+        with np.errstate(all="ignore"):
+            outs = primitive.reference(*arrays, **params)
+        return outs if primitive.multiple_results else [outs]
+
+    return call
+
+
+__all__ = ["Module", "Plan", "Region"]

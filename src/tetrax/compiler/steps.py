@@ -1,0 +1,154 @@
+"""What a compiled program does, step by step: kernels, copies, loops, branches, host calls.
+
+Slots are places in memory, named before anybody knows the addresses. `buffers.py` gives the
+temporary ones an offset in the arena, `driver_text.py` turns everything into one native function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tetrax.ir.kernel import Kernel
+from tetrax.ir.types import ShapedArray
+
+
+@dataclass(eq=False)
+class ArgSlot:
+    """Memory the caller passes: an input, a constant or an output."""
+
+    index: int
+
+
+@dataclass(eq=False)
+class TempSlot:
+    """A temporary of the arena."""
+
+    nbytes: int
+    offset: int = -1
+
+
+@dataclass(eq=False)
+class SliceSlot:
+    """One step's part of stacked memory: `base + step * stride` of loop `loop`."""
+
+    base: Slot
+    loop: LoopStep
+    stride: int
+
+
+@dataclass(eq=False)
+class CarrySlot:
+    """A loop carry: read from `current`, written to `following`; the two swap after each turn."""
+
+    loop: LoopStep
+    index: int
+    following: bool
+
+
+Slot = ArgSlot | TempSlot | SliceSlot | CarrySlot
+
+
+@dataclass(eq=False)
+class KernelStep:
+    """Call `kernel` on the memory of `slots`, in the order of its parameters."""
+
+    kernel: Kernel
+    slots: list[Slot]
+    scratch: TempSlot | None = None
+
+
+@dataclass(eq=False)
+class CopyStep:
+    destination: Slot
+    source: Slot
+    nbytes: int
+
+
+@dataclass(eq=False)
+class BranchStep:
+    """Run the steps that `index` (int32, clamped) chooses."""
+
+    index: Slot
+    branches: list[list[Step]] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Carry:
+    """Both buffers of a carry. `in_place`: the body updates `first`, nothing is swapped."""
+
+    first: TempSlot
+    second: TempSlot
+    nbytes: int
+    in_place: bool = False
+
+
+@dataclass(eq=False)
+class LoopStep:
+    """`length` turns of `body`, or (`condition_slot`) turns while the condition holds."""
+
+    length: int | None
+    reverse: bool = False
+    carries: list[Carry] = field(default_factory=list)
+    condition: list[Step] = field(default_factory=list)
+    condition_slot: Slot | None = None
+    body: list[Step] = field(default_factory=list)
+    # Where the last carries go, where anybody wants them.
+    results: list[Slot | None] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class HostStep:
+    """Call Python: `index` is the position in the executable's list of host functions."""
+
+    index: int
+    inputs: list[Slot]
+    outputs: list[Slot]
+
+
+Step = KernelStep | CopyStep | BranchStep | LoopStep | HostStep
+
+
+@dataclass(eq=False)
+class HostFunction:
+    """A Python function with the types of its operands and results."""
+
+    function: Any
+    in_avals: Sequence[ShapedArray]
+    out_avals: Sequence[ShapedArray]
+
+
+def nested(step: Step) -> list[list[Step]]:
+    """The step lists inside a step."""
+    if isinstance(step, LoopStep):
+        return [step.condition, step.body]
+    return step.branches if isinstance(step, BranchStep) else []
+
+
+def slots_of(step: Step) -> list[Slot]:
+    """The slots a step itself names (not those of the steps inside it)."""
+    if isinstance(step, KernelStep):
+        return [*step.slots, *([step.scratch] if step.scratch else [])]
+    if isinstance(step, CopyStep):
+        return [step.destination, step.source]
+    if isinstance(step, BranchStep):
+        return [step.index]
+    if isinstance(step, HostStep):
+        return [*step.inputs, *step.outputs]
+    carries = [slot for carry in step.carries for slot in (carry.first, carry.second)]
+    results = [slot for slot in step.results if slot is not None]
+    condition = [step.condition_slot] if step.condition_slot is not None else []
+    return [*carries, *results, *condition]
+
+
+def temporaries(slot: Slot) -> list[TempSlot]:
+    """The arena memory behind a slot."""
+    if isinstance(slot, TempSlot):
+        return [slot]
+    if isinstance(slot, SliceSlot):
+        return temporaries(slot.base)
+    if isinstance(slot, CarrySlot):
+        carry = slot.loop.carries[slot.index]
+        return [carry.first, carry.second]
+    return []

@@ -1,0 +1,1 @@
+"""Operations that hold programs or user functions: calls, control flow, custom rules, callbacks."""
