@@ -1,8 +1,8 @@
-"""Settings: one `config` object, one typed flag per setting, and context managers of the same names.
+"""Settings: one `config` object with a typed flag per setting, and context managers by name.
 
 A flag gets its value from, strongest first: an enclosing `with flag(value):` in this thread,
-`config.update(name, value)`, the environment (`TETRAX_<NAME>`, then `JAX_<NAME>`), its default. Every
-flag that JAX has too answers to JAX's spelling as well: `config.update("jax_enable_x64", True)`.
+`config.update(name, value)`, the environment (`TETRAX_<NAME>`, then `JAX_<NAME>`), its default.
+Every flag that JAX has too answers to JAX's spelling: `config.update("jax_enable_x64", True)`.
 
     >>> config.enable_x64
     False
@@ -78,7 +78,7 @@ class _ThreadOverrides(threading.local):
 
 _overrides = _ThreadOverrides()
 
-# How many `with` blocks are open in any thread: while there are none, reading a flag costs one look.
+# How many `with` blocks are open in any thread: while there are none, reading a flag is one look.
 _open_scopes = 0
 _scopes_lock = threading.Lock()
 
@@ -264,7 +264,7 @@ def _own_switch(doc: str, *, traced: bool = False) -> Flag[bool]:
 
 
 class Config:
-    """Every setting of Tetrax; see the flags' own documentation, `help(type(config).enable_x64)`."""
+    """Every setting of Tetrax; each flag's `__doc__` says what it does."""
 
     # Meaning of programs.
     enable_x64 = _switch("Keep 64-bit dtypes; otherwise they become 32-bit ones.", traced=True)
@@ -427,7 +427,7 @@ _global_context = 0, tuple(flag.cell[0] for flag in _traced_flags)
 
 
 def trace_context() -> tuple[Hashable, ...]:
-    """Return the values of the flags that change what tracing a function gives; part of cache keys."""
+    """Return the values of the flags that change what tracing gives; part of cache keys."""
     if not _open_scopes:
         return _global_context[1]
     cached = _overrides.context

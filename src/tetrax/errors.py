@@ -1,28 +1,29 @@
 """The exceptions of Tetrax, in one tree.
 
     TetraxError (Exception)
-    ├── TracedValueError (TypeError)              a traced value was used where a known one is needed
-    │   ├── ConcretizationTypeError               ... as a plain Python value: float(x), a shape, a static argument
+    ├── TracedValueError (TypeError)              a traced value where a known one is needed
+    │   ├── ConcretizationTypeError               ... as a plain Python value: float(x), a shape
     │   │   └── TracerBoolConversionError         ... as a truth value: if, while, and, or, assert
-    │   ├── TracerArrayConversionError            ... as a NumPy array: numpy.asarray(x), a NumPy function
+    │   ├── TracerArrayConversionError            ... as a NumPy array, by a NumPy function
     │   ├── TracerIntegerConversionError          ... as a Python integer: range(x), a list index
-    │   └── UnexpectedTracerError                 ... after the function that made it had returned
+    │   └── UnexpectedTracerError                 ... after its function had returned
     ├── TracedIndexError (IndexError)
-    │   └── NonConcreteBooleanIndexError          a traced boolean mask, whose result size is unknown
-    ├── ShapeError (TypeError)                    shapes, dtypes or axes that do not fit an operation
-    ├── TypePromotionError (ValueError)           dtypes without a common dtype under the promotion rules
+    │   └── NonConcreteBooleanIndexError          a traced boolean mask: result size unknown
+    ├── ShapeError (TypeError)                    shapes, dtypes or axes that do not fit
+    ├── TypePromotionError (ValueError)           dtypes without a common dtype
     ├── InPlaceAssignmentError (TypeError)        x[0] = 1 on an immutable array
-    ├── DonatedBufferError (RuntimeError)         use of an array that was given away or deleted
-    ├── PytreeError (ValueError)                  trees that do not fit each other or cannot be flattened
-    ├── InconclusiveDimensionOperation            a question about a symbolic size that has no one answer
-    ├── KeyReuseError (TypeError)                         a random key was consumed twice
-    ├── MissingRule (NotImplementedError)         an operation lacks the rule that a transformation needs
+    ├── DonatedBufferError (RuntimeError)         an array that was given away or deleted
+    ├── PytreeError (ValueError)                  trees that do not fit or cannot be flattened
+    ├── InconclusiveDimensionOperation            a question about sizes that has no one answer
+    ├── KeyReuseError (TypeError)                 a random key was consumed twice
+    ├── MissingRule (NotImplementedError)         an operation lacks a rule that is needed
     ├── ProgramError (TypeError)                  a Program that breaks a rule of the IR
     ├── KernelError (TypeError)                   a Kernel that breaks a rule of the loop IR
     └── JaxRuntimeError (RuntimeError)            the compiler or the machine failed
 
-Class names and builtin bases are JAX's wherever JAX has the class. The errors about traced values are
-built from the value itself: it is asked for `describe()`, which says what it is and where it comes from.
+Class names and builtin bases are JAX's wherever JAX has the class. The errors about traced values
+are built from the value itself: it is asked for `describe()`, which says what it is and where it
+comes from.
 """
 
 from __future__ import annotations
@@ -104,10 +105,11 @@ class TracedIndexError(TetraxError, IndexError):
 class ConcretizationTypeError(_ComposedMessage, TracedValueError):
     """A traced value was needed as a plain Python value.
 
-    Under `jit`, `vmap` and the like, a function runs once on stand-ins that have a shape and a dtype
-    but no contents. `float(x)`, a shape or an axis computed from `x`, or `x` as a dictionary key ask for
-    the contents. Make that argument static (`static_argnums`, `static_argnames`), compute the number from
-    `x.shape` instead, or keep the computation in arrays (`jnp.where`, `lax.cond`).
+    Under `jit`, `vmap` and the like, a function runs once on stand-ins that have a shape and a
+    dtype but no contents. `float(x)`, a shape or an axis computed from `x`, or `x` as a dictionary
+    key ask for the contents. Make that argument static (`static_argnums`, `static_argnames`),
+    compute the number from `x.shape` instead, or keep the computation in arrays (`jnp.where`,
+    `lax.cond`).
 
     Args:
         tracer: the value.
@@ -116,66 +118,66 @@ class ConcretizationTypeError(_ComposedMessage, TracedValueError):
 
     def __init__(self, tracer: object, context: str = ""):
         super().__init__(
-            "A concrete value is needed here, but the value is traced, so its contents are not known "
-            f"yet: {_describe(tracer)}."
+            "A concrete value is needed here, but the value is traced, so its contents are not "
+            f"known yet: {_describe(tracer)}."
             + (f"\n{context.strip()}" if context else "")
             + "\nIf it is an argument of a jitted function, mark it with `static_argnums` or "
-            "`static_argnames`. If it is computed, stay in arrays: `jnp.where`, `lax.cond`, or sizes "
-            "taken from `x.shape`, which is always known."
+            "`static_argnames`. If it is computed, stay in arrays: `jnp.where`, `lax.cond`, or "
+            "sizes taken from `x.shape`, which is always known."
         )
 
 
 class TracerBoolConversionError(ConcretizationTypeError):
     """A traced value was used as a truth value, in `if`, `while`, `and`, `or`, `not` or `assert`.
 
-    Which branch Python takes must be known while the function is traced. Use `lax.cond` or `jnp.where`
-    for a choice, `lax.while_loop` for a loop, `&`, `|`, `~` for logic on arrays; or mark the argument with
-    `static_argnums` when it takes few values.
+    Which branch Python takes must be known while the function is traced. Use `lax.cond` or
+    `jnp.where` for a choice, `lax.while_loop` for a loop, `&`, `|`, `~` for logic on arrays; or
+    mark the argument with `static_argnums` when it takes few values.
     """
 
     def __init__(self, tracer: object):
         TetraxError.__init__(
             self,
-            "The truth value of a traced array is needed (if, while, and, or, not, assert), but its "
-            f"contents are not known yet: {_describe(tracer)}."
-            "\nFor a choice use `lax.cond` or `jnp.where`, for a loop `lax.while_loop`, for logic `&`, `|` "
-            "and `~`. If it is an argument of a jitted function that takes few values, mark it with "
-            "`static_argnums` or `static_argnames`.",
+            "The truth value of a traced array is needed (if, while, and, or, not, assert), but "
+            f"its contents are not known yet: {_describe(tracer)}."
+            "\nFor a choice use `lax.cond` or `jnp.where`, for a loop `lax.while_loop`, for logic "
+            "`&`, `|` and `~`. If it is an argument of a jitted function that takes few values, "
+            "mark it with `static_argnums` or `static_argnames`.",
         )
 
 
 class TracerArrayConversionError(_ComposedMessage, TracedValueError):
     """A traced value was converted to a NumPy array.
 
-    Usually a NumPy function was called on it: call the one from `tetrax.numpy` instead. A NumPy array
-    indexed with a traced index does the same: make the array a Tetrax one with `jnp.asarray` first. Code
-    that must run in NumPy can be called with `jax.pure_callback`.
+    Usually a NumPy function was called on it: call the one from `tetrax.numpy` instead. A NumPy
+    array indexed with a traced index does the same: make the array a Tetrax one with `jnp.asarray`
+    first. Code that must run in NumPy can be called with `jax.pure_callback`.
     """
 
     def __init__(self, tracer: object):
         super().__init__(
-            "A NumPy array was asked for, but the value is traced, so its contents are not known yet: "
-            f"{_describe(tracer)}."
+            "A NumPy array was asked for, but the value is traced, so its contents are not known "
+            f"yet: {_describe(tracer)}."
             "\nCall the `jnp` function of the same name instead of NumPy's; where a NumPy array is "
-            "indexed with a traced index, wrap it first: `jnp.asarray(array)[index]`. Code that must "
-            "stay in NumPy can be called through `pure_callback`."
+            "indexed with a traced index, wrap it first: `jnp.asarray(array)[index]`. Code that "
+            "must stay in NumPy can be called through `pure_callback`."
         )
 
 
 class TracerIntegerConversionError(_ComposedMessage, TracedValueError):
     """A traced value was used as a Python integer, as in `range(n)`, `a_list[i]` or a shape.
 
-    Mark the argument with `static_argnums`; loop with `lax.fori_loop`; index arrays rather than lists
-    (`jnp.stack(a_list)[i]`), or choose among functions with `lax.switch`.
+    Mark the argument with `static_argnums`; loop with `lax.fori_loop`; index arrays rather than
+    lists (`jnp.stack(a_list)[i]`), or choose among functions with `lax.switch`.
     """
 
     def __init__(self, tracer: object):
         super().__init__(
-            "A Python integer is needed, but the value is traced, so its contents are not known yet: "
-            f"{_describe(tracer)}."
-            "\nTo loop, use `lax.fori_loop`; to index a list, make it an array (`jnp.stack(items)[i]`) or "
-            "choose with `lax.switch`; for a size or an axis, mark the argument with `static_argnums` "
-            "or `static_argnames`."
+            "A Python integer is needed, but the value is traced, so its contents are not known "
+            f"yet: {_describe(tracer)}."
+            "\nTo loop, use `lax.fori_loop`; to index a list, make it an array "
+            "(`jnp.stack(items)[i]`) or choose with `lax.switch`; for a size or an axis, mark the "
+            "argument with `static_argnums` or `static_argnames`."
         )
 
 
@@ -196,11 +198,11 @@ class NonConcreteBooleanIndexError(_ComposedMessage, TracedIndexError):
 
     def __init__(self, tracer: object):
         super().__init__(
-            "An array was indexed with a traced boolean mask, so the size of the result is not known: "
-            f"{_describe(tracer)}."
+            "An array was indexed with a traced boolean mask, so the size of the result is not "
+            f"known: {_describe(tracer)}."
             "\nUse `jnp.where(mask, x, other)`, a reduction with `where=mask`, or a fixed size: "
-            "`jnp.nonzero(mask, size=n, fill_value=...)`. To assign, `jnp.where(mask, new, x)` does what "
-            "`x.at[mask].set(new)` would."
+            "`jnp.nonzero(mask, size=n, fill_value=...)`. To assign, `jnp.where(mask, new, x)` "
+            "does what `x.at[mask].set(new)` would."
         )
 
 
@@ -218,16 +220,16 @@ class TypePromotionError(TetraxError, ValueError):
 class InPlaceAssignmentError(TetraxError, TypeError):
     """An array was assigned to in place.
 
-    Arrays are immutable, which is what lets functions be transformed. `y = x.at[0].set(1)` returns the
-    changed array; inside `jit` no copy is made where `x` is not used again.
+    Arrays are immutable, which is what lets functions be transformed. `y = x.at[0].set(1)` returns
+    the changed array; inside `jit` no copy is made where `x` is not used again.
     """
 
     def __init__(self, message: str = ""):
         super().__init__(
             message
-            or "Arrays are immutable: `x[index] = value` is not possible. Use `x = x.at[index].set(value)` "
-            "(also `.add`, `.multiply`, `.min`, `.max`), which returns the changed array; inside `jit` it "
-            "is done in place where that is safe."
+            or "Arrays are immutable: `x[index] = value` is not possible. "
+            "Use `x = x.at[index].set(value)` (also `.add`, `.multiply`, `.min`, `.max`), which "
+            "returns the changed array; inside `jit` it is done in place where that is safe."
         )
 
 
@@ -239,11 +241,11 @@ class DonatedBufferError(TetraxError, RuntimeError):
 
 
 class PytreeError(TetraxError, ValueError):
-    """Trees do not fit each other or cannot be flattened; the message names the path to the place."""
+    """Trees do not fit each other or cannot be flattened; the message names the place."""
 
 
 class InconclusiveDimensionOperation(TetraxError):
-    """A comparison or division of symbolic sizes holds for some of their values and not for others."""
+    """A comparison of symbolic sizes holds for some of their values and not for others."""
 
 
 class KeyReuseError(TetraxError, TypeError):
@@ -282,7 +284,7 @@ class KernelError(TetraxError, TypeError):
 
 
 class JaxRuntimeError(TetraxError, RuntimeError):
-    """The compiler, the device or the operating system failed while a computation was built or run."""
+    """The compiler or the machine failed while a computation was built or run."""
 
 
 # JAX's names for three of the classes above.

@@ -7,10 +7,10 @@ import pickle
 import warnings
 
 import jax
-import numpy as np
 import pytest
 from jax import numpy as jnp
 
+import numpy as np
 from tetrax import dtypes
 from tetrax.config import enable_x64, explicit_x64_dtypes, numpy_dtype_promotion
 from tetrax.errors import TypePromotionError

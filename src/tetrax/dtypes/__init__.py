@@ -1,6 +1,7 @@
 """Dtypes: which there are, what they are called, and how they promote.
 
-`_kinds` holds the dtypes and their classes, `_promotion` the lattice, `_values` the dtypes of values.
+`_kinds` holds the dtypes and their classes, `_promotion` the lattice, `_values` the dtypes of
+values.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import functools
 from typing import Any, ClassVar, TypeAlias, cast
 
 import ml_dtypes
+
 import numpy as np
 
 DType: TypeAlias = np.dtype[Any]
@@ -219,7 +220,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     """
     kinds = kind if isinstance(kind, tuple) else (kind,)
     # Every entry is looked at, so that a misspelt one is found out whatever the others say.
-    return any([np.dtype(dtype) in _members(entry) for entry in kinds])
+    return np.dtype(dtype) in frozenset().union(*map(_members, kinds))
 
 
 def _members(kind: Any) -> frozenset[DType]:

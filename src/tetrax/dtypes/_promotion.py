@@ -1,8 +1,8 @@
 """The promotion lattice: which dtype the operands of an operation are brought to.
 
-A node is a NumPy dtype, or `int`, `float`, `complex`: the *weak* types of Python scalars, which adapt to
-the dtypes they meet. `join` of two nodes is the lowest node that both can rise to. Where two nodes
-have no such node, the operands must be converted by the user.
+A node is a NumPy dtype, or `int`, `float`, `complex`: the *weak* types of Python scalars, which
+adapt to the dtypes they meet. `join` of two nodes is the lowest node that both can rise to. Where
+two nodes have no such node, the operands must be converted by the user.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import functools
 from typing import Any, TypeAlias
 
 import ml_dtypes
+
 import numpy as np
 
 from ..errors import TypePromotionError
@@ -123,8 +124,8 @@ def least_upper_bound(nodes: tuple[Node, ...], rules: str, x64: bool) -> Node:
 
 # Where to send the user of a dtype that never promotes.
 _ESCAPE: dict[Node, str] = {
-    **{dtype: "float32" for dtype in SMALL_FLOATS},
-    **{dtype: "int32" for dtype in SMALL_SIGNED + SMALL_UNSIGNED},
+    **dict.fromkeys(SMALL_FLOATS, "float32"),
+    **dict.fromkeys(SMALL_SIGNED + SMALL_UNSIGNED, "int32"),
 }
 
 
@@ -135,8 +136,8 @@ def _no_common_dtype(nodes: tuple[Node, ...], rules: str) -> str:
     message = f"The dtypes {names} have no common dtype to promote to"
     if rules == "strict":
         return (
-            f"{message} while numpy_dtype_promotion is 'strict'. Convert an operand explicitly, for "
-            "instance x.astype('float32'), or set numpy_dtype_promotion to 'standard'."
+            f"{message} while numpy_dtype_promotion is 'strict'. Convert an operand explicitly, "
+            "for instance x.astype('float32'), or set numpy_dtype_promotion to 'standard'."
         )
     narrow = next((node for node in nodes if node in _ESCAPE), None)
     if narrow is not None:

@@ -1,7 +1,8 @@
 """The dtypes of values: what a Python scalar, a NumPy array or a traced value counts as.
 
-Python's `int`, `float` and `complex` scalars are *weakly typed*: they take the dtype of what they meet.
-NumPy values lose 64-bit dtypes while `enable_x64` is off; Tetrax's own values keep the dtype they have.
+Python's `int`, `float` and `complex` scalars are *weakly typed*: they take the dtype of what they
+meet. NumPy values lose 64-bit dtypes while `enable_x64` is off; Tetrax's own values keep the dtype
+they have.
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ def _honour_explicit(dtype: DType, fun_name: str, stacklevel: int = 4) -> DType:
             "Set enable_x64 (jax_enable_x64), or explicit_x64_dtypes to 'allow', to get it."
         )
     warnings.warn(
-        f"Explicitly requested dtype {dtype}{where} is not available, and will be truncated to dtype "
-        f"{narrow.name}. To enable more dtypes, set enable_x64: "
+        f"Explicitly requested dtype {dtype}{where} is not available, and will be truncated to "
+        f"dtype {narrow.name}. To enable more dtypes, set enable_x64: "
         "config.update('jax_enable_x64', True), or JAX_ENABLE_X64=1 in the environment.",
         stacklevel=stacklevel,
     )
@@ -125,8 +126,9 @@ def _honour_explicit(dtype: DType, fun_name: str, stacklevel: int = 4) -> DType:
 def check_and_canonicalize_user_dtype(dtype: Any, fun_name: str | None = None) -> Any:
     """Return the dtype an array gets when the user asks for `dtype`.
 
-    Python's `int`, `float`, `complex` stand for the default dtypes. Warns where a 64-bit dtype is asked
-    for by name while `enable_x64` is off; raises `TypeError` where no array can have the dtype.
+    Python's `int`, `float`, `complex` stand for the default dtypes. Warns where a 64-bit dtype is
+    asked for by name while `enable_x64` is off; raises `TypeError` where no array can have the
+    dtype.
     """
     if dtype is None:
         raise ValueError("A dtype is needed, got None.")
@@ -217,7 +219,7 @@ def is_weakly_typed(x: Any) -> bool:
 
 
 def scalar_type_of(x: Any) -> type:
-    """Return the Python type, `bool`, `int`, `float` or `complex`, that goes with the dtype of `x`."""
+    """Return `bool`, `int`, `float` or `complex`, whichever goes with the dtype of `x`."""
     found = dtype(x, canonicalize=False)
     for scalar_class, scalar_type in _SCALAR_CLASSES:
         if issubdtype(found, scalar_class):
@@ -361,7 +363,7 @@ def to_numeric_dtype(dtype: Any) -> DType:
 def to_inexact_dtype(dtype: Any) -> DType:
     """Return the dtype that functions such as `sin` compute in: float32 or float64 for integers."""
     plain = np.dtype(dtype)
-    if plain == _INT64 or plain == _UINT64:
+    if plain in (_INT64, _UINT64):
         return _FLOAT64
     if issubdtype(plain, np.inexact) or not (
         issubdtype(plain, np.integer) or issubdtype(plain, np.bool_)
@@ -388,7 +390,7 @@ def tangent_dtype(dtype: Any) -> Any:
 
 
 def numpy_dtype(obj: Any) -> Any:
-    """Return what `jnp.dtype(obj)` does: NumPy's dtype, with the default widths of Python scalars."""
+    """Return `np.dtype(obj)`, but the default widths for Python's scalar types."""
     if obj is None:
         return default_float_dtype()
     if isinstance(obj, ExtendedDType):

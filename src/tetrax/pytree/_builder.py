@@ -1,7 +1,7 @@
 """Builders: for a structure that is unflattened again and again, a function made for it alone.
 
-The outputs of a compiled function have one structure for good. A Python function that spells the tree
-out as one expression builds it several times faster than a walk over the structure does.
+The outputs of a compiled function have one structure for good. A Python function that spells the
+tree out as one expression builds it several times faster than a walk over the structure does.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ def register_dataclass(
     """Make a data class a node of trees.
 
     Args:
-        nodetype: the class; any class whose constructor takes the fields by name, where they are given.
+        nodetype: the class; any class whose constructor takes the fields by name, where they are
+            given.
         data_fields: names of the fields that are children; by default all that are not `static`.
         meta_fields: names of the fields that are metadata: hashable, compared by `==`.
         drop_fields: names of fields that are neither and get their default.

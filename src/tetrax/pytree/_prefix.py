@@ -1,4 +1,4 @@
-"""Prefixes: trees that stand for larger ones, leaf by subtree; and what to say where trees differ."""
+"""Prefixes: trees that stand for larger ones, leaf by subtree; and where two trees differ."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = 
 
 
 def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: Any) -> list[Any]:
-    """Return, for every leaf of a structure, the entry of `axis_tree`, a prefix, that stands for it.
+    """Return, for every leaf of a structure, the entry of the prefix `axis_tree` for it.
 
-    None is an entry like any other. Raises `PytreeError` where `axis_tree`, called `name` in the error,
-    is no prefix of the structure.
+    None is an entry like any other. Raises `PytreeError` where `axis_tree`, called `name` in the
+    error, is no prefix of the structure.
 
     >>> flatten_axes("in_axes", flatten(("x", ["y", "z"]))[1], (0, None))
     [0, None, None]
@@ -49,8 +49,8 @@ def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: Any) -> list[Any]:
     except Mismatch as mismatch:
         raise PytreeError(
             f"{name} must be a prefix of the tree it is for, which it is not at "
-            f"{name}{keystr(tuple(mismatch.path))}: there it has {mismatch.found}, and the tree has "
-            f"{mismatch.expected}. The whole of {name} is {axis_tree!r}; the tree is {treedef}."
+            f"{name}{keystr(tuple(mismatch.path))}: there it has {mismatch.found}, and the tree "
+            f"has {mismatch.expected}. The whole of {name} is {axis_tree!r}; the tree is {treedef}."
         ) from None
     return found
 
@@ -101,7 +101,7 @@ def equality_errors_pytreedef(
 def prefix_errors(
     prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None
 ) -> list[Callable[[str], PytreeError]]:
-    """Return the places where one tree is no prefix of another, as functions from a name to an error.
+    """Return the places where one tree is no prefix of another: functions from name to error.
 
     >>> [str(error("in_axes"))[:45] for error in prefix_errors((0, (1,)), ("a", "b"))]
     ['in_axes must be a prefix of the tree it is fo']

@@ -1,7 +1,8 @@
 """Which types are nodes of trees, and how each is taken apart and put together.
 
-A `NodeKind` is the whole of what is known of one type. Anything without a kind is a leaf. Subclasses of
-`tuple` with `_fields`, as `collections.namedtuple` makes them, get their kind when first met.
+A `NodeKind` is the whole of what is known of one type. Anything without a kind is a leaf.
+Subclasses of `tuple` with `_fields`, as `collections.namedtuple` makes them, get their kind when
+first met.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class NodeKind:
 
 
 def sorted_keys(dictionary: dict[Any, Any]) -> tuple[Any, ...]:
-    """Return the keys in order, so that equal dictionaries are equal trees however they were built."""
+    """Return the keys in order: equal dictionaries are equal trees however they were built."""
     try:
         return tuple(sorted(dictionary))
     except TypeError:
@@ -86,8 +87,8 @@ def sorted_keys(dictionary: dict[Any, Any]) -> tuple[Any, ...]:
         kinds.setdefault(type(key).__name__, key)
     shown = " and ".join(f"{key!r} ({name})" for name, key in list(kinds.items())[:2])
     raise PytreeError(
-        f"A dictionary in a tree needs keys that can be sorted, but {shown} do not compare. Use keys "
-        "of one type, such as str, or collections.OrderedDict, which keeps its own order."
+        f"A dictionary in a tree needs keys that can be sorted, but {shown} do not compare. Use "
+        "keys of one type, such as str, or collections.OrderedDict, which keeps its own order."
     )
 
 
@@ -252,7 +253,7 @@ def register_pytree_with_keys(
     unflatten_func: Callable[[Any, Any], T],
     flatten_func: Callable[[T], tuple[Iterable[Any], Any]] | None = None,
 ) -> None:
-    """Make values of a class nodes of trees whose children have keys; see `register_pytree_node`."""
+    """Make values of a class nodes whose children have keys; see `register_pytree_node`."""
 
     def flatten_without_keys(x: T) -> tuple[Iterable[Any], Any]:
         children, metadata = flatten_with_keys(x)
@@ -279,7 +280,7 @@ def register_pytree_with_keys_class(cls: Any) -> Any:
 
 
 def register_static(cls: Any) -> Any:
-    """Class decorator for values that are all metadata: nodes without children, compared by `==`."""
+    """Class decorator for values that are all metadata: nodes without children."""
     register_pytree_node(cls, lambda x: ((), x), lambda metadata, children: metadata)
     return cls
 

@@ -1,8 +1,8 @@
 """Structures: what a tree is without its leaves, and the way there and back.
 
-A structure is `LEAF` or a plain tuple (kind, metadata, children's structures). Plain tuples are made,
-compared and hashed by CPython itself, which makes flattening faster than through a C++ extension's
-objects. `PyTreeDef` is the public face of a structure.
+A structure is `LEAF` or a plain tuple (kind, metadata, children's structures). Plain tuples are
+made, compared and hashed by CPython itself, which makes flattening faster than through a C++
+extension's objects. `PyTreeDef` is the public face of a structure.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ class PyTreeDef:
     def flatten_up_to(self, tree: Any, *, name: str = "tree") -> list[Any]:
         """Return the parts of `tree` that stand where this structure has leaves.
 
-        Raises `PytreeError` with the path to the place where `tree` differs; `name` is how it calls it.
+        Raises `PytreeError` with the path to the place where `tree`, called `name`, differs.
         """
         found: list[Any] = []
         try:
