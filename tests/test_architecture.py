@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import subprocess
 from collections.abc import Iterator
@@ -70,9 +71,50 @@ def sources() -> tuple[Path, ...]:
     return tuple(sorted(PACKAGE.rglob("*.py")))
 
 
+@dataclasses.dataclass
+class Facts:
+    """What the tests below ask of one file, collected in one walk over its syntax tree."""
+
+    docstring: str | None
+    lines: int
+    imports: list[tuple[int, str]]  # line, dotted name; relative imports resolved
+    imports_in_functions: list[tuple[int, str]]  # line, name of the function
+    functions: list[tuple[int, str, int]]  # line, name, number of lines
+
+
 @functools.cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(), str(path))
+def facts(path: Path) -> Facts:
+    text = path.read_text()
+    tree = ast.parse(text, str(path))
+    collected = Facts(ast.get_docstring(tree), len(text.splitlines()), [], [], [])
+    collect(tree, ("tetrax", *path.relative_to(PACKAGE).parent.parts), None, collected)
+    return collected
+
+
+def collect(node: ast.AST, package: tuple[str, ...], function: str | None, into: Facts) -> None:
+    """Add what stands below `node`, in `function`, of a module in `package`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # holds neither imports nor function definitions
+        inside = function
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            into.imports += [(child.lineno, name) for name in imported_names(child, package)]
+            if function is not None:
+                into.imports_in_functions.append((child.lineno, function))
+        elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inside = child.name
+            length = (child.end_lineno or child.lineno) - child.lineno + 1
+            into.functions.append((child.lineno, child.name, length))
+        collect(child, package, inside, into)
+
+
+def imported_names(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) -> list[str]:
+    """Return the dotted names of the modules that an import statement names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    base = package[: len(package) - node.level + 1] if node.level else ()
+    module = ".".join((*base, *((node.module,) if node.module else ())))
+    return [f"tetrax.{alias.name}" for alias in node.names] if module == "tetrax" else [module]
 
 
 def unit_of(path: Path) -> str:
@@ -80,35 +122,12 @@ def unit_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line, dotted name) for every module that a file imports, relative imports resolved."""
-    package = ("tetrax", *path.relative_to(PACKAGE).parent.parts)
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            module = ".".join((*base, *((node.module,) if node.module else ())))
-            if module == "tetrax":
-                for alias in node.names:
-                    yield node.lineno, f"tetrax.{alias.name}"
-            else:
-                yield node.lineno, module
-
-
 def units_imported(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (line, unit) for what a file imports from Tetrax, its own unit left out."""
-    for line, name in imports_of(path):
+    for line, name in facts(path).imports:
         parts = name.split(".")
         if parts[0] == "tetrax" and len(parts) > 1 and parts[1] != unit_of(path):
             yield line, parts[1]
-
-
-def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
 
 
 def place(path: Path, line: int) -> str:
@@ -160,11 +179,9 @@ def test_no_cycle_between_the_units_of_a_layer():
 def test_no_import_inside_a_function():
     report(
         [
-            f"{place(path, node.lineno)} imports inside {function.name}"
+            f"{place(path, line)} imports inside {function}"
             for path in sources()
-            for function in functions_of(path)
-            for node in ast.walk(function)
-            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for line, function in facts(path).imports_in_functions
         ]
     )
 
@@ -174,29 +191,30 @@ def test_jax_is_never_imported():
         [
             f"{place(path, line)} imports {name}"
             for path in sources()
-            for line, name in imports_of(path)
+            for line, name in facts(path).imports
             if name.split(".")[0] in ("jax", "jaxlib")
         ]
     )
 
 
 def test_files_are_short():
-    problems = []
-    for path in sources():
-        lines = len(path.read_text().splitlines())
-        holds_logic = any(True for _ in functions_of(path))  # tables of data may be longer
-        if lines >= MAX_FILE_LINES and holds_logic:
-            problems.append(f"{place(path, 1)} has {lines} lines; split it by family")
-    report(problems)
+    report(
+        [
+            f"{place(path, 1)} has {facts(path).lines} lines; split it by family"
+            for path in sources()
+            # Tables of data, files without a function, may be longer.
+            if facts(path).lines >= MAX_FILE_LINES and facts(path).functions
+        ]
+    )
 
 
 def test_functions_are_short():
     report(
         [
-            f"{place(path, function.lineno)} {function.name} has {lines} lines"
+            f"{place(path, line)} {name} has {length} lines"
             for path in sources()
-            for function in functions_of(path)
-            if (lines := (function.end_lineno or 0) - function.lineno + 1) >= MAX_FUNCTION_LINES
+            for line, name, length in facts(path).functions
+            if length >= MAX_FUNCTION_LINES
         ]
     )
 
@@ -206,7 +224,7 @@ def test_modules_say_what_they_are_for():
         [
             f"{place(path, 1)} has no docstring"
             for path in sources()
-            if path.read_text().strip() and not ast.get_docstring(parsed(path))
+            if facts(path).lines and not facts(path).docstring
         ]
     )
 

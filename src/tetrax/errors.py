@@ -1,12 +1,14 @@
 """The exceptions of Tetrax, in one tree.
 
     TetraxError (Exception)
-    ├── TracedValueError (TypeError)              a traced value where a known one is needed
-    │   ├── ConcretizationTypeError               ... as a plain Python value: float(x), a shape
-    │   │   └── TracerBoolConversionError         ... as a truth value: if, while, and, or, assert
-    │   ├── TracerArrayConversionError            ... as a NumPy array, by a NumPy function
-    │   ├── TracerIntegerConversionError          ... as a Python integer: range(x), a list index
-    │   └── UnexpectedTracerError                 ... after its function had returned
+    ├── JAXTypeError (TypeError)                  JAX's name for what the next two have in common
+    │   ├── TracedValueError                      a traced value where a known one is needed
+    │   │   ├── ConcretizationTypeError           ... as a plain Python value: float(x), a shape
+    │   │   │   └── TracerBoolConversionError     ... as a truth value: if, while, and, or, assert
+    │   │   ├── TracerArrayConversionError        ... as a NumPy array, by a NumPy function
+    │   │   ├── TracerIntegerConversionError      ... as a Python integer: range(x), a list index
+    │   │   └── UnexpectedTracerError             ... after its function had returned
+    │   └── KeyReuseError                         a random key was consumed twice
     ├── TracedIndexError (IndexError)
     │   └── NonConcreteBooleanIndexError          a traced boolean mask: result size unknown
     ├── ShapeError (TypeError)                    shapes, dtypes or axes that do not fit
@@ -15,7 +17,6 @@
     ├── DonatedBufferError (RuntimeError)         an array that was given away or deleted
     ├── PytreeError (ValueError)                  trees that do not fit or cannot be flattened
     ├── InconclusiveDimensionOperation            a question about sizes that has no one answer
-    ├── KeyReuseError (TypeError)                 a random key was consumed twice
     ├── MissingRule (NotImplementedError)         an operation lacks a rule that is needed
     ├── ProgramError (TypeError)                  a Program that breaks a rule of the IR
     ├── KernelError (TypeError)                   a Kernel that breaks a rule of the loop IR
@@ -94,7 +95,11 @@ class _ComposedMessage:
 # --------------------------------------------------------------------------- traced values
 
 
-class TracedValueError(TetraxError, TypeError):
+class JAXTypeError(TetraxError, TypeError):
+    """What JAX calls the common base of the errors about traced values and random keys."""
+
+
+class TracedValueError(JAXTypeError):
     """A traced value, whose contents are not known yet, was used where a known one is needed."""
 
 
@@ -248,7 +253,7 @@ class InconclusiveDimensionOperation(TetraxError):
     """A comparison of symbolic sizes holds for some of their values and not for others."""
 
 
-class KeyReuseError(TetraxError, TypeError):
+class KeyReuseError(JAXTypeError):
     """A random key was consumed twice, so that two results are correlated; `split` it first."""
 
 
@@ -287,7 +292,6 @@ class JaxRuntimeError(TetraxError, RuntimeError):
     """The compiler or the machine failed while a computation was built or run."""
 
 
-# JAX's names for three of the classes above.
-JAXTypeError = TracedValueError
+# JAX's names for two of the classes above.
 JAXIndexError = TracedIndexError
 JaxprTypeError = ProgramError

@@ -83,6 +83,7 @@ def _check_fields(
 ) -> None:
     """Raise `ValueError` unless every field the constructor takes is given exactly one role."""
     both = set(data) & set(meta)
+    name = nodetype.__name__
     if both:
         raise ValueError(f"Fields cannot be in data_fields and meta_fields both: {sorted(both)}.")
     if not dataclasses.is_dataclass(nodetype):
@@ -92,7 +93,7 @@ def _check_fields(
     unexpected = sorted({*data, *meta} - needed)
     if missing or unexpected:
         raise ValueError(
-            f"data_fields and meta_fields must name the fields of {nodetype.__name__} that its "
+            f"data_fields and meta_fields must name the fields of {name} that its "
             "constructor takes, and no others."
             + (f" Missing: {missing} (drop_fields leaves fields out)." if missing else "")
             + (f" Unexpected: {unexpected}." if unexpected else "")
