@@ -5,29 +5,47 @@ An operation with a NumPy reference runs it at once; the others are compiled, wi
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from tetrax import dtypes
+from tetrax.compiler.executable import Executable
+from tetrax.compiler.pipeline import compile_program
+from tetrax.config import config
+from tetrax.ir.control import Inline
+from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array, as_value, wrap
 from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.staging import stage
 
+_LIMIT = 20_000
 _types: dict[Any, list[ShapedArray]] = {}
-_TYPES_LIMIT = 20_000
+_single: dict[Any, Executable] = {}
+_programs: weakref.WeakKeyDictionary[ClosedProgram, Executable] = weakref.WeakKeyDictionary()
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict) -> Any:
     """The value of `primitive` on concrete operands."""
     arrays: list[Any] = [x if type(x) is Array else as_value(x) for x in args]
     reference = primitive.reference
-    out_avals = result_types(primitive, [x.aval for x in arrays], params)
-    with np.errstate(all="ignore"):
-        outs = reference(*[x._value for x in arrays], **params)
-    if primitive.multiple_results:
-        return [_result(out, aval) for out, aval in zip(outs, out_avals, strict=True)]
-    return _result(outs, out_avals[0])
+    if reference is None or primitive.compile_eagerly:
+        outs = _compiled(primitive, arrays, params)
+        outs = outs if primitive.multiple_results else outs[0]
+    else:
+        out_avals = result_types(primitive, [x.aval for x in arrays], params)
+        with np.errstate(all="ignore"):
+            values = reference(*[x._value for x in arrays], **params)
+        if primitive.multiple_results:
+            outs = [_result(v, aval) for v, aval in zip(values, out_avals, strict=True)]
+        else:
+            outs = _result(values, out_avals[0])
+    if config.debug_nans or config.debug_infs:
+        check_special(primitive.name, outs if primitive.multiple_results else [outs])
+    return outs
 
 
 def _result(out: Any, aval: ShapedArray) -> Array:
@@ -50,7 +68,58 @@ def result_types(
     except TypeError:  # a parameter without a hash
         return primitive.out_avals(avals, params)
     if found is None:
-        if len(_types) >= _TYPES_LIMIT:
+        if len(_types) >= _LIMIT:
             _types.clear()
         found = _types[key] = primitive.out_avals(avals, params)
     return found
+
+
+def _compiled(primitive: Primitive, arrays: Sequence[Array], params: dict) -> list[Array]:
+    """Run the operation as a program of one equation."""
+    avals = [x.aval for x in arrays]
+    structure = primitive.structure
+    described = None if structure is None else structure(avals, **params)
+    if isinstance(described, Inline):
+        return executable_of(described.program)(arrays)
+    key: Any = (primitive, *avals, *params.items())
+    try:
+        executable = _single.get(key)
+    except TypeError:
+        key, executable = None, None
+    if executable is None:
+        executable = compile_program(_single_equation(primitive, avals, params))
+        if key is not None:
+            if len(_single) >= _LIMIT:
+                _single.clear()
+            _single[key] = executable
+    return executable(arrays)
+
+
+def _single_equation(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict
+) -> ClosedProgram:
+    def run(*args: Any) -> tuple[list[Any], None]:
+        outs = primitive.rebind(args, params)
+        return (list(outs) if primitive.multiple_results else [outs]), None
+
+    return stage(run, avals)[0]
+
+
+def executable_of(closed: ClosedProgram) -> Executable:
+    """Machine code of a program, compiled once per program object."""
+    found = _programs.get(closed)
+    if found is None:
+        found = _programs[closed] = compile_program(closed)
+    return found
+
+
+def check_special(name: str, outs: Sequence[Array]) -> None:
+    """Raises FloatingPointError for NaN or infinity, as config.debug_nans and debug_infs ask."""
+    for out in outs:
+        value = out._npy
+        if value is None or not dtypes.issubdtype(out.aval.dtype, np.inexact):
+            continue
+        if config.debug_nans and np.isnan(value).any():
+            raise FloatingPointError(f"invalid value (nan) encountered in {name}")
+        if config.debug_infs and np.isinf(value).any():
+            raise FloatingPointError(f"invalid value (inf) encountered in {name}")

@@ -69,9 +69,8 @@ class Executable:
         addresses += [out.__array_interface__["data"][0] for out in outs]
         addresses += self._constant_addresses
         arena = _Arena(self.arena_bytes)
-        status = self.entry(
-            ctypes.addressof(self._table_type(*addresses)), arena.address, self.context
-        )
+        table = self._table_type(*addresses)
+        status = self.entry(ctypes.addressof(table), arena.address, self.context)
         if status:
             raise _take_exception()
         return [wrap(out, spec[2]) for out, spec in zip(outs, self._outs, strict=True)]

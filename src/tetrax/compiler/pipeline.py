@@ -47,9 +47,9 @@ def lower(closed: ClosedProgram) -> tuple[list[Step], Module, int]:
 def compile_program(closed: ClosedProgram) -> Executable:
     """Machine code for `closed`, whose constants must be concrete."""
     steps, module, arena_bytes = lower(closed)
-    kernel_steps = list(_kernel_steps(steps))
-    handles = compile_kernels([step.kernel for step in kernel_steps])
-    symbols = {s: handle.symbol for s, handle in zip(kernel_steps, handles, strict=True)}
+    called = list(kernel_steps(steps))
+    handles = compile_kernels([step.kernel for step in called])
+    symbols = {s: handle.symbol for s, handle in zip(called, handles, strict=True)}
     engine.define(HOST_CALL_SYMBOL, HOST_CALL_ADDRESS)
     body = DriverText(symbols).text("{name}", steps)
     name = "tetrax_driver_" + hashlib.sha256(body.encode()).hexdigest()[:24]
@@ -65,9 +65,10 @@ def compile_program(closed: ClosedProgram) -> Executable:
     )
 
 
-def _kernel_steps(steps: Sequence[Step]) -> Iterator[KernelStep]:
+def kernel_steps(steps: Sequence[Step]) -> Iterator[KernelStep]:
+    """Every kernel step, those inside loops and branches too."""
     for step in steps:
         if isinstance(step, KernelStep):
             yield step
         for inner in nested(step):
-            yield from _kernel_steps(inner)
+            yield from kernel_steps(inner)

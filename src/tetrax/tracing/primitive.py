@@ -36,6 +36,8 @@ class Primitive:
     cost = 0
     folds = False
     updates: int | None = None
+    # Eager calls go through the compiler although there is a reference (which would be slow).
+    compile_eagerly = False
     # Set on operations that may be dropped, merged and moved freely.
     is_pure = True
 

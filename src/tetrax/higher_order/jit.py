@@ -1,0 +1,320 @@
+"""`jit`: stage a function once per argument types, compile it, call machine code afterwards."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tetrax import tree
+from tetrax.compiler.eager import executable_of
+from tetrax.compiler.executable import Executable
+from tetrax.config import config, trace_context
+from tetrax.higher_order.call import call_p, hoist_tracers
+from tetrax.higher_order.stages import Lowered, Traced
+from tetrax.ir.program import ClosedProgram
+from tetrax.runtime.array import Array, as_value
+from tetrax.tracing.staging import evaluate_closed, stage
+from tetrax.tracing.trace import EVAL_TRACE, state
+from tetrax.transforms.flat import (
+    check_argument_leaves,
+    debug_info,
+    flatten_output,
+    function_name,
+)
+
+
+@dataclass
+class Staged:
+    """A function traced at certain types; `hoisted` are outer tracers it closes over."""
+
+    closed: ClosedProgram
+    out_tree: Any
+    hoisted: list[Any]
+    donated: tuple[bool, ...]
+    executable: Executable | None = None
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `jit` was asked for, with argument names and positions settled."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    donate_argnums: tuple[int, ...] = ()
+    donate_argnames: tuple[str, ...] = ()
+    keep_unused: bool = False
+    inline: bool = False
+
+
+class Jitted:
+    """A function made by `jit`; call it like the original."""
+
+    def __init__(self, fun: Callable[..., Any], options: Options) -> None:
+        self._fun = fun
+        self._options = options
+        self._cache: dict[Any, Staged] = {}
+        self._has_static = bool(options.static_argnums or options.static_argnames)
+        functools.update_wrapper(self, fun, updated=())
+        if not hasattr(self, "__name__"):
+            self.__name__ = function_name(fun)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if config.disable_jit:
+            return self._fun(*args, **kwargs)
+        leaves, staged = self._staged(args, kwargs)
+        if state.trace is EVAL_TRACE and not staged.hoisted and not self._options.inline:
+            outs = self._run(staged, leaves)
+        elif self._options.inline:
+            outs = evaluate_closed(staged.closed, *staged.hoisted, *leaves)
+        else:
+            outs = call_p.bind(
+                *staged.hoisted,
+                *leaves,
+                jaxpr=staged.closed,
+                name=self.__name__,
+                donated_invars=(False,) * len(staged.hoisted) + staged.donated,
+                keep_unused=self._options.keep_unused,
+                inline=False,
+            )
+        return tree.unflatten(staged.out_tree, outs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jitted function {self.__name__}>"
+
+    # -- stages --------------------------------------------------------------------------------
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The program of this call, without compiling it."""
+        leaves, staged = self._staged(args, kwargs)
+        dynamic, in_tree = self._dynamic(args, kwargs)
+        return Traced(self.__name__, staged.closed, in_tree, staged.out_tree, staged.donated)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program of this call, lowered to kernels."""
+        return self.trace(*args, **kwargs).lower()
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """Shapes and dtypes of the results, without running anything."""
+        return self.trace(*args, **kwargs).out_info
+
+    def clear_cache(self) -> None:
+        """Forget what was traced; the next call traces again."""
+        self._cache.clear()
+
+    def _cache_size(self) -> int:
+        return len(self._cache)
+
+    # -- tracing -------------------------------------------------------------------------------
+
+    def _dynamic(self, args: tuple, kwargs: dict) -> tuple[list[Any], Any]:
+        positions, names = self._static_places(len(args))
+        dynamic = tuple(x for i, x in enumerate(args) if i not in positions)
+        rest = {k: v for k, v in kwargs.items() if k not in names} if names else kwargs
+        return tree.flatten((dynamic, rest))
+
+    def _static_places(self, count: int) -> tuple[set[int], set[str]]:
+        if not self._has_static:
+            return set(), set()
+        positions = {n + count if n < 0 else n for n in self._options.static_argnums}
+        return {n for n in positions if 0 <= n < count}, set(self._options.static_argnames)
+
+    def _staged(self, args: tuple, kwargs: dict) -> tuple[list[Any], Staged]:
+        if self._has_static:
+            positions, names = self._static_places(len(args))
+            static = _static_key(self._fun, args, kwargs, positions, names)
+            leaves, in_tree = self._dynamic(args, kwargs)
+        else:
+            static = None
+            leaves, in_tree = tree.flatten((args, kwargs))
+        try:
+            leaves = [x if type(x) is Array else as_value(x) for x in leaves]
+        except (TypeError, OverflowError):
+            check_argument_leaves(self._fun, "jit", (args, kwargs))
+            raise
+        key = (
+            in_tree,
+            tuple([x.aval for x in leaves]),
+            static,
+            trace_context(),
+            tuple(state.axis_sizes.items()),
+        )
+        staged = self._cache.get(key)
+        if staged is None:
+            staged = self._stage(args, kwargs, leaves, in_tree)
+            if not staged.hoisted and not config.check_tracer_leaks:
+                self._cache[key] = staged
+        return leaves, staged
+
+    def _stage(self, args: tuple, kwargs: dict, leaves: list[Any], in_tree: Any) -> Staged:
+        fun = self._fun
+        positions, names = self._static_places(len(args))
+
+        def flat(*values: Any) -> tuple[list[Any], Any]:
+            dynamic, rest = tree.unflatten(in_tree, values)
+            full = _merge(args, dynamic, positions)
+            fixed = {k: v for k, v in kwargs.items() if k in names}
+            return flatten_output(fun, fun(*full, **rest, **fixed))
+
+        info = debug_info(
+            fun,
+            tuple(None if i in positions else x for i, x in enumerate(args)),
+            {k: v for k, v in kwargs.items() if k not in names},
+        )
+        closed, out_tree = stage(flat, [x.aval for x in leaves], info)
+        closed, hoisted = hoist_tracers(closed)
+        return Staged(closed, out_tree, hoisted, self._donated(args, kwargs, positions, names))
+
+    def _donated(
+        self, args: tuple, kwargs: dict, positions: set[int], names: set[str]
+    ) -> tuple[bool, ...]:
+        count = len(args)
+        donate = {n % count for n in self._options.donate_argnums if -count <= n < count}
+        marks: list[Any] = []
+        for i, x in enumerate(args):
+            if i not in positions:
+                marks.append(tree.map(lambda _, flag=i in donate: flag, x))
+        by_name = {
+            k: tree.map(lambda _, flag=k in self._options.donate_argnames: flag, v)
+            for k, v in kwargs.items()
+            if k not in names
+        }
+        return tuple(tree.leaves((tuple(marks), by_name)))
+
+    def _run(self, staged: Staged, leaves: list[Any]) -> list[Any]:
+        executable = staged.executable
+        if executable is None:
+            executable = staged.executable = executable_of(staged.closed)
+        outs = executable(leaves)
+        if any(staged.donated):
+            kept = {id(out) for out in outs}
+            for leaf, donate in zip(leaves, staged.donated, strict=True):
+                if donate and id(leaf) not in kept:
+                    leaf.delete()
+        return outs
+
+
+def _merge(args: tuple, dynamic: Sequence[Any], positions: set[int]) -> list[Any]:
+    """Positional arguments with the dynamic ones replaced."""
+    rest = iter(dynamic)
+    return [x if i in positions else next(rest) for i, x in enumerate(args)]
+
+
+def _static_key(
+    fun: Callable[..., Any], args: tuple, kwargs: dict, positions: set[int], names: set[str]
+) -> Any:
+    """Hashable form of the static arguments. Raises ValueError for an unhashable one."""
+    values = [(i, args[i]) for i in sorted(positions)]
+    values += [(name, kwargs[name]) for name in sorted(names & set(kwargs))]
+    for place, value in values:
+        try:
+            hash(value)
+        except TypeError as error:
+            where = f"argument {place}" if isinstance(place, int) else f"argument {place!r}"
+            if hasattr(value, "_trace"):
+                raise ValueError(
+                    f"Non-hashable static arguments are used in a jit-decorated function: {where} of "
+                    f"{function_name(fun)} is traced by an outer transformation. Static arguments "
+                    "must be known values"
+                ) from None
+            raise ValueError(
+                f"Non-hashable static arguments are used in a jit-decorated function: {where} of "
+                f"{function_name(fun)} has type {type(value).__name__}, which does not hash: {error}. "
+                "Pass it as an ordinary argument, or as a hashable value (a tuple instead of a list)"
+            ) from None
+    return tuple((place, type(value), value) for place, value in values)
+
+
+def _as_tuple(value: Any, kind: type, what: str) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, kind):
+        return (value,)
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{what} must be {kind.__name__} or a sequence of them, got {value!r}")
+    return tuple(value)
+
+
+def _settle(fun: Callable[..., Any], numbers: Any, names: Any, what: str) -> tuple[tuple, tuple]:
+    """Positions imply names and names imply positions, as far as the signature tells."""
+    numbers = _as_tuple(numbers, int, f"{what}_argnums")
+    names = _as_tuple(names, str, f"{what}_argnames")
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (ValueError, TypeError):
+        return numbers, names
+    positional = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    for n in numbers:
+        if not variadic and not -len(positional) <= n < len(positional):
+            raise ValueError(
+                f"jitted function has {what}_argnums={numbers}, but {function_name(fun)} takes only "
+                f"{len(positional)} positional argument(s)"
+            )
+    known = {p.name for p in parameters}
+    for name in names:
+        if name not in known and not takes_any_name:
+            raise ValueError(
+                f"jitted function has invalid argnames {{{name!r}}} in {what}_argnames. "
+                f"Function {function_name(fun)} takes: {', '.join(map(str, known))}"
+            )
+    implied_names = {positional[n] for n in numbers if -len(positional) <= n < len(positional)}
+    implied_numbers = {positional.index(name) for name in names if name in positional}
+    if numbers and not names:
+        return numbers, tuple(sorted(implied_names))
+    if names and not numbers:
+        return tuple(sorted(implied_numbers)), names
+    return numbers, names
+
+
+def jit(
+    fun: Callable[..., Any] | None = None,
+    /,
+    *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Iterable[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    donate_argnames: str | Iterable[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
+    inline: bool = False,
+    compiler_options: dict[str, Any] | None = None,
+) -> Any:
+    """`fun` compiled: traced once per argument types, machine code afterwards.
+
+    Arguments are pytrees of arrays; static ones (by position or name) are part of the cache key and
+    must hash. Donated arguments are deleted by the call. Without `fun`, a decorator is returned.
+    Raises TypeError for an argument or result that is no array.
+
+    >>> jit(lambda x: x + x)(2.0)
+    Array(4., dtype=float32, weak_type=True)
+    """
+    if fun is None:
+        return functools.partial(
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+            keep_unused=keep_unused,
+            inline=inline,
+        )
+    if not callable(fun):
+        raise TypeError(f"jit takes a function, got {fun!r:.60} of type {type(fun).__name__}")
+    static_numbers, static_names = _settle(fun, static_argnums, static_argnames, "static")
+    donate_numbers, donate_names = _settle(fun, donate_argnums, donate_argnames, "donate")
+    options = Options(
+        static_numbers, static_names, donate_numbers, donate_names, keep_unused, inline
+    )
+    return Jitted(fun, options)

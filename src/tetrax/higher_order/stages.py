@@ -1,0 +1,189 @@
+"""The stages of a jitted call, each with a readable text: traced, lowered, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tetrax import tree
+from tetrax.compiler.executable import Executable
+from tetrax.compiler.inspect import cost_analysis, memory_analysis, stage_text
+from tetrax.compiler.pipeline import compile_program
+from tetrax.ir.program import ClosedProgram
+from tetrax.ir.types import ShapedArray
+from tetrax.runtime.array import as_value
+from tetrax.runtime.devices import SingleDeviceSharding, default_device
+
+
+class ShapeDtypeStruct:
+    """Shape and dtype of an array that need not exist."""
+
+    __slots__ = ("shape", "dtype", "weak_type", "sharding")
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False
+    ) -> None:
+        aval = ShapedArray(tuple(shape), dtype)
+        self.shape, self.dtype = aval.shape, aval.dtype
+        self.weak_type = weak_type
+        self.sharding = sharding
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return ShapedArray(self.shape, self.dtype).size
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
+        fields.update(sharding=self.sharding)
+        fields.update(changes)
+        return ShapeDtypeStruct(fields.pop("shape"), fields.pop("dtype"), **fields)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def _key(self) -> tuple:
+        return (self.shape, self.dtype, self.weak_type, self.sharding)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak})"
+
+
+def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
+    """The public description of a type."""
+    return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
+
+@dataclass
+class Traced:
+    """A function as a program."""
+
+    fun_name: str
+    jaxpr: ClosedProgram
+    in_tree: Any
+    out_tree: Any
+    donated: tuple[bool, ...] = ()
+
+    @property
+    def program(self) -> ClosedProgram:
+        return self.jaxpr
+
+    @property
+    def out_info(self) -> Any:
+        return tree.unflatten(self.out_tree, [struct_of(a) for a in self.jaxpr.out_avals])
+
+    @property
+    def in_avals(self) -> Any:
+        return tree.unflatten(self.in_tree, list(self.jaxpr.in_avals))
+
+    def lower(self, **options: Any) -> Lowered:
+        return Lowered(self)
+
+
+@dataclass
+class Lowered:
+    """A program on its way to machine code."""
+
+    traced: Traced
+
+    @property
+    def out_info(self) -> Any:
+        return self.traced.out_info
+
+    @property
+    def in_tree(self) -> Any:
+        return self.traced.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self.traced.out_tree
+
+    def text(self, stage: str = "program") -> str:
+        """The text of a stage: 'program', 'optimised', 'kernels', 'driver', 'llvm' or 'asm'."""
+        return stage_text(self.traced.jaxpr, stage)
+
+    def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
+        """JAX's name for `text`; `dialect` may name one of its stages."""
+        return self.text(dialect or "program")
+
+    def cost_analysis(self) -> dict[str, float]:
+        """Floating-point operations and bytes moved, estimated from the program."""
+        return cost_analysis(self.traced.jaxpr)
+
+    def compile(self, compiler_options: Any = None) -> Compiled:
+        return Compiled(self, compile_program(self.traced.jaxpr))
+
+
+@dataclass
+class Compiled:
+    """Machine code for one set of argument types."""
+
+    lowered: Lowered
+    executable: Executable
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        if in_tree != self.lowered.in_tree:
+            raise TypeError(
+                "Function compiled with input pytree does not match the input pytree it was called "
+                f"with: compiled for {self.lowered.in_tree}, called with {in_tree}"
+            )
+        values = [as_value(x) for x in leaves]
+        for value, aval in zip(values, self.executable.in_avals, strict=True):
+            if not value.aval.same_type(aval):
+                raise TypeError(
+                    "Argument types differ from the types for which this computation was compiled: "
+                    f"got {value.aval.str_short()}, compiled for {aval.str_short()}"
+                )
+        return tree.unflatten(self.lowered.out_tree, self.executable(values))
+
+    @property
+    def out_info(self) -> Any:
+        return self.lowered.out_info
+
+    @property
+    def in_tree(self) -> Any:
+        return self.lowered.in_tree
+
+    @property
+    def out_tree(self) -> Any:
+        return self.lowered.out_tree
+
+    def text(self, stage: str = "asm") -> str:
+        return self.lowered.text(stage)
+
+    def as_text(self) -> str:
+        return self.text("llvm")
+
+    def cost_analysis(self) -> dict[str, float]:
+        return self.lowered.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """Bytes of arguments, results, temporaries and constants of one call."""
+        return memory_analysis(self.executable)
+
+    @property
+    def input_shardings(self) -> Any:
+        sharding = SingleDeviceSharding(default_device())
+        return tree.unflatten(self.in_tree, [sharding] * len(self.executable.in_avals))
+
+    @property
+    def output_shardings(self) -> Any:
+        sharding = SingleDeviceSharding(default_device())
+        return tree.unflatten(self.out_tree, [sharding] * len(self.executable.out_avals))
+
+    def runtime_executable(self) -> Executable:
+        return self.executable
