@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tetrax.compiler.cpu.emit import VERSION, FunctionText, emit_kernel, module_text
+from tetrax.compiler.cpu.emit import FunctionText, emit_kernel, module_text
 from tetrax.compiler.cpu.target import Target, host_target
+from tetrax.compiler.cpu.version import code_version
 from tetrax.config import config
 from tetrax.ir.kernel_printer import text
 from tetrax.ir.kernel_statements import Kernel
@@ -89,7 +90,7 @@ def _emit(symbol: str, kernel: Kernel, target: Target, bounds: bool) -> Function
 
 
 def _symbol(kernel: Kernel, target: Target, bounds: bool) -> str:
-    digest = _digest(text(kernel), target.key, llvm.VERSION, VERSION, str(bounds))
+    digest = _digest(text(kernel), target.key, llvm.VERSION, code_version(), str(bounds))
     return f"kernel_{digest[:40]}"
 
 

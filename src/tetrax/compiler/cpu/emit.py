@@ -16,9 +16,6 @@ from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_expr import Buffer
 from tetrax.ir.kernel_statements import Kernel
 
-VERSION = "1"
-"""Part of every cache key: raise it when the same kernel would be emitted differently."""
-
 _RULES = {**SCALAR_RULES, **MEMORY_RULES, **FOLD_RULES}
 _FOOTER = '\n!0 = !{!"branch_weights", i32 1, i32 2000}\n'
 

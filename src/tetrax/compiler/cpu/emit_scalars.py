@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tetrax.compiler.cpu.emitter import Emitter, Rule
-from tetrax.compiler.cpu.llvm_text import intrinsic_suffix, register_type
+from tetrax.compiler.cpu.llvm_text import intrinsic_suffix, register_type, vector_text
 from tetrax.ir.kernel_expr import Expr
 from tetrax.ir.kernel_types import ScalarType
 
@@ -227,6 +227,20 @@ def _float_to_float(emitter: Emitter, node: Expr, lanes: int, a: str) -> str:
     return emitter.emit(f"{name} {kind} {a} to {target}")
 
 
+def _half_to_float(emitter: Emitter, node: Expr, lanes: int, a: str) -> str:
+    half = vector_text("half", lanes)
+    source, target = register_type(node.args[0].type, lanes), register_type(node.type, lanes)
+    text = emitter.emit(f"bitcast {source} {a} to {half}")
+    return emitter.emit(f"fpext {half} {text} to {target}")
+
+
+def _float_to_half(emitter: Emitter, node: Expr, lanes: int, a: str) -> str:
+    half = vector_text("half", lanes)
+    source, target = register_type(node.args[0].type, lanes), register_type(node.type, lanes)
+    text = emitter.emit(f"fptrunc {source} {a} to {half}")
+    return emitter.emit(f"bitcast {half} {text} to {target}")
+
+
 _CONVERSIONS: dict[tuple[str, str], Callable[[Emitter, Expr, int, str], str]] = {
     ("int", "int"): _integer_to_integer,
     ("int", "float"): _integer_to_float,
@@ -236,6 +250,8 @@ _CONVERSIONS: dict[tuple[str, str], Callable[[Emitter, Expr, int, str], str]] = 
     ("float", "int"): _float_to_integer,
     ("float", "bool"): _float_to_bool,
     ("float", "float"): _float_to_float,
+    ("storage", "float"): _half_to_float,  # only f16 and f32, where the CPU converts them
+    ("float", "storage"): _float_to_half,
 }
 
 

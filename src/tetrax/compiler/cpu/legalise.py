@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tetrax.compiler.cpu.expansions import EXPANSIONS, expand_conversion
+from tetrax.compiler.cpu.conversions import expand_conversion
+from tetrax.compiler.cpu.expansions import EXPANSIONS
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_expr import Expr, rebuild, rewrite, walk
 from tetrax.ir.kernel_operations import fma, neg
@@ -29,7 +30,7 @@ from tetrax.ir.kernel_statements import (
 def legalise(kernel: Kernel, target: Target) -> Kernel:
     """The same kernel in operations that the emitter has rules for."""
     roots = list(dict.fromkeys(expressions(kernel.body)))
-    expanded = _expand(roots)
+    expanded = _expand(roots, target.has_f16c)
     if target.has_fma:
         expanded = _contract(expanded)
     replacements = dict(zip(roots, expanded, strict=True))
@@ -37,12 +38,12 @@ def legalise(kernel: Kernel, target: Target) -> Kernel:
     return Kernel(kernel.name, kernel.buffers, kernel.scalars, body)
 
 
-def _expand(roots: list[Expr]) -> list[Expr]:
+def _expand(roots: list[Expr], native_half: bool) -> list[Expr]:
     done: dict[Expr, Expr] = {}
 
     def rule(node: Expr, args: tuple[Expr, ...]) -> Expr:
         if node.op == "convert":
-            new = expand_conversion(args[0], node.type)
+            new = expand_conversion(args[0], node.type, native_half)
         elif node.op in EXPANSIONS:
             new = EXPANSIONS[node.op](*args)
         else:

@@ -16,6 +16,7 @@ class Target:
     features: str
     vector_bits: int
     has_fma: bool
+    has_f16c: bool
 
     def natural_lanes(self, bits: int) -> int:
         """Lanes of a full vector register for elements of a width; at least 2."""
@@ -34,4 +35,4 @@ def host_target() -> Target:
     enabled = set(features.split(","))
     wide = "+avx2" in enabled or cpu in ("x86-64-v3", "x86-64-v4")
     # 512-bit vectors are left alone: most CPUs that have them prefer 256-bit code
-    return Target(cpu, features, 256 if wide else 128, wide or "+fma" in enabled)
+    return Target(cpu, features, 256 if wide else 128, wide or "+fma" in enabled, wide)
