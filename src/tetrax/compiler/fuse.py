@@ -55,7 +55,10 @@ class Plan:
 
 def is_pure(eqn: Equation) -> bool:
     """Whether the equation can be computed element by element from its kernel rule."""
-    return eqn.primitive.kernel is not None and not eqn.effects
+    primitive = eqn.primitive
+    if primitive.kernel is None or eqn.effects:
+        return False
+    return not primitive.stores([atom.aval for atom in eqn.invars], eqn.params)
 
 
 def fuse(program: Program) -> Plan:

@@ -76,3 +76,16 @@ def move(ndim: int, source: int, destination: int) -> tuple[int, ...]:
     order = [axis for axis in range(ndim) if axis != source]
     order.insert(destination, source)
     return tuple(order)
+
+
+def replace(items: Sequence[Any], position: int, item: Any) -> tuple[Any, ...]:
+    return (*items[:position], item, *items[position + 1 :])
+
+
+def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """How many elements apart the neighbours along each axis are."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))

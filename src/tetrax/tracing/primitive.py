@@ -90,6 +90,11 @@ class Primitive:
 
     kernel: Any = None
     emit: Any = None
+
+    def stores(self, avals: Sequence[ShapedArray], params: dict) -> bool:
+        """Whether to use `emit` although there is a `kernel`: for sizes where fusion does not pay."""
+        return False
+
     structure: Any = None
     # Splits the operation into known and unknown parts; only operations that hold programs do.
     partial: Any = None
