@@ -67,7 +67,7 @@ class NestBuilder:
             k.index(0) if extent == 1 else k.index_variable(f"i{axis}", extent)
             for axis, extent in enumerate(self.shape)
         )
-        self.flat = k.index_variable("i", size)
+        self.flat = k.index_variable("i", size) if self.shape else None
         if not self._compute(members) or self._mentions_identity():
             self.flat = None
             self._compute(members)
@@ -156,7 +156,7 @@ class NestBuilder:
 
     def _loops(self, body: k.Statement, size: int) -> k.Statement:
         if self.flat is not None:
-            return k.loop(self.flat, size, body, kind="vector") if self.shape else body
+            return k.loop(self.flat, size, body, kind="vector")
         variables = [v for v in self.identity if v.op == "var"]
         extents = [extent for extent in self.shape if extent != 1]
         values = [p for value in self.members.values() for p in s.parts_of(value)]

@@ -19,7 +19,7 @@ from tetrax.runtime.devices import SingleDeviceSharding, default_device
 class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist."""
 
-    __slots__ = ("shape", "dtype", "weak_type", "sharding")
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
 
     def __init__(
         self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, tree
 from tetrax.ops.base import instantiate
-from tetrax.ops.structure import batch_at, reshape, transpose, zeros
+from tetrax.ops.structure import batch_at, reshape, transpose
 from tetrax.runtime.array import as_value, make_array
-from tetrax.tracing.staging import evaluate_closed
 from tetrax.tracing.value import get_aval
+from tetrax.transforms import jvp as jvp_engine
 from tetrax.transforms.derivatives import (
     Argnums,
     argnums_tuple,
@@ -24,7 +24,6 @@ from tetrax.transforms.derivatives import (
     pull_back,
     strip_tracers,
 )
-from tetrax.transforms.partial import linearize as linearize_engine
 from tetrax.transforms.vmap import AxisData, batch
 
 
@@ -49,19 +48,18 @@ def jacfwd(
             check_input_dtype("jacfwd", holomorphic, False, leaf)
         leaves = [as_value(x) for x in leaves]
         applied = partially_applied(fun, args, kwargs, chosen)
-        outs, linear, covered, (out_tree, aux) = linearize_engine(
-            flat_with_aux(applied, in_tree, has_aux, "jacfwd"), leaves
-        )
-        for out in outs:
-            if holomorphic:
-                check_output_dtype("jacfwd", True, out)
+        flat = flat_with_aux(applied, in_tree, has_aux, "jacfwd")
         basis, size = _basis(leaves)
 
-        def run(*ts):
-            return (evaluate_closed(linear, *ts), None)
+        def push(*tangents: Any) -> tuple[list[Any], Any]:
+            outs, out_tangents, (out_tree, aux) = jvp_engine.jvp(flat, leaves, tangents)
+            return [instantiate(t) for t in out_tangents], (outs, out_tree, aux)
 
-        columns = _map_basis(run, basis, size)
-        rows = _jacobian_rows(columns, covered, outs, leaves, size, forward=True)
+        columns, (outs, out_tree, aux) = _map_basis(push, basis, size)
+        if holomorphic:
+            for out in outs:
+                check_output_dtype("jacfwd", True, out)
+        rows = _jacobian_rows(columns, outs, leaves, size, forward=True)
         result = _assemble(rows, out_tree, in_tree, argnums)
         return (result, strip_tracers(aux)) if has_aux else result
 
@@ -100,9 +98,9 @@ def jacrev(
         def run(*cts):
             return ([instantiate(ct) for ct in pullback.flat(cts)], None)
 
-        rows = _map_basis(run, basis, size)
+        rows, _ = _map_basis(run, basis, size)
         leaves, in_tree = tree.flatten((selected, {}))
-        table = _jacobian_rows(rows, [True] * len(leaves), leaves, outs, size, forward=False)
+        table = _jacobian_rows(rows, leaves, outs, size, forward=False)
         result = _assemble(table, tree.structure(value), in_tree, argnums)
         return (result, aux) if has_aux else result
 
@@ -138,15 +136,16 @@ def _basis(leaves: Sequence[Any]) -> tuple[list[Any], int]:
     return stacks, size
 
 
-def _map_basis(run: Callable[..., Any], basis: Sequence[Any], size: int) -> list[tuple[Any, Any]]:
-    """(value, batch axis) of each result of `run` over the basis."""
-    values, dims, _ = batch(run, AxisData(None, size), basis, [0] * len(basis))
-    return list(zip(values, dims, strict=True))
+def _map_basis(
+    run: Callable[..., Any], basis: Sequence[Any], size: int
+) -> tuple[list[tuple[Any, Any]], Any]:
+    """(value, batch axis) of each result of `run` over the basis, and its aux."""
+    values, dims, aux = batch(run, AxisData(None, size), basis, [0] * len(basis))
+    return list(zip(values, dims, strict=True)), aux
 
 
 def _jacobian_rows(
     mapped: Sequence[tuple[Any, Any]],
-    covered: Sequence[bool],
     results: Sequence[Any],
     mapped_over: Sequence[Any],
     size: int,
@@ -157,14 +156,9 @@ def _jacobian_rows(
     Forward: `mapped` are tangents of outputs over the argument basis. Reverse: cotangents of the
     arguments over the output basis.
     """
-    given = iter(mapped)
     stacks = []
-    for has, result in zip(covered, results, strict=True):
+    for (value, dim), result in zip(mapped, results, strict=True):
         aval = get_aval(result)
-        if not has:
-            stacks.append(zeros(aval.update(shape=(size, *aval.shape))))
-            continue
-        value, dim = next(given)
         if getattr(value, "dtype", None) == dtypes.float0:
             stacks.append(np.zeros((size, *aval.shape), dtypes.float0))
             continue
