@@ -1,4 +1,6 @@
-"""A plain interpreter of kernel expressions and statements: the oracle that compiled kernels are compared with."""
+"""A plain interpreter of kernel expressions and statements: the oracle that compiled kernels are
+compared with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Narrow floats against ml_dtypes and NumPy: every pattern read, every neighbourhood of a rounding border written."""
+"""Narrow floats against ml_dtypes and NumPy: every pattern read, every neighbourhood of a rounding
+border written.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def bits_of(array):
 
 
 def borders(type):
-    """f64 values at, and one f64 step either side of, every value of a format and every midpoint."""
+    """f64 values at, and one f64 step either side of, every value of a format and every
+    midpoint.
+    """
     with np.errstate(all="ignore"):
         values = patterns(type).astype(np.float64)
     values = np.unique(values[np.isfinite(values)])
@@ -86,7 +90,9 @@ def check_same(actual, expected, values):
 
 
 def nearest_even(value, form):
-    """The bits of a format nearest to an exact rational, computed in integers (values in range only)."""
+    """The bits of a format nearest to an exact rational, computed in integers (values in range
+    only).
+    """
     magnitude = abs(value)
     if magnitude == 0:
         return 0

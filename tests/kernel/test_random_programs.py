@@ -1,4 +1,6 @@
-"""Random expressions: scalar machine code, vector machine code and the interpreter must agree bit for bit."""
+"""Random expressions: scalar machine code, vector machine code and the interpreter must agree bit
+for bit.
+"""
 
 from __future__ import annotations
 

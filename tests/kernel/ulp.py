@@ -1,6 +1,7 @@
 """Errors of the elementary functions in units in the last place, against mpmath.
 
-`python tests/kernel/ulp.py [names]` prints the worst error per function, type and range of arguments.
+`python tests/kernel/ulp.py [names]` prints the worst error per function, type and range of
+arguments.
 """
 
 from __future__ import annotations

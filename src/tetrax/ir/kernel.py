@@ -1,19 +1,24 @@
 """The kernel IR: typed scalar expressions, loops and stores over flat buffers.
 
-A `Kernel` is a list of buffers, a list of scalar parameters and a statement. Expressions are interned: an equal
-expression is the same object, so common subexpressions cost nothing. They are made only by the functions here,
-which check types, fold constants and keep index arithmetic canonical; they never change a floating-point value.
+A `Kernel` is a list of buffers, a list of scalar parameters and a statement. Expressions are
+interned: an equal expression is the same object, so common subexpressions cost nothing. They are
+made only by the functions here, which check types, fold constants and keep index arithmetic
+canonical; they never change a floating-point value.
 
-An expression is evaluated where a statement uses it. Two loads of the same element before and after a store are
-therefore the same expression and still give different values.
+An expression is evaluated where a statement uses it. Two loads of the same element before and after
+a store are therefore the same expression and still give different values.
 
 Meaning of the operations, the same on every target:
 - integers wrap; `x / 0` is -1, `x % 0` is x, `MIN / -1` is MIN; division truncates towards zero;
-- shifts by the width or more give 0, or the sign for `shr_arithmetic`; no operation traps or is undefined;
+- shifts by the width or more give 0, or the sign for `shr_arithmetic`; no operation traps or is
+  undefined;
 - on bool, add/max/or are "or", mul/min/and are "and";
-- float `min`/`max` give NaN if an operand is NaN; `rem` is C's fmod; comparisons are ordered but for `ne`;
-- float to integer saturates and maps NaN to 0; float to a narrower float rounds to nearest even, once;
-- conversion to bool is `x != 0`; integer to integer truncates or extends by the source's signedness.
+- float `min`/`max` give NaN if an operand is NaN; `rem` is C's fmod; comparisons are ordered but
+  for `ne`;
+- float to integer saturates and maps NaN to 0; float to a narrower float rounds to nearest even,
+  once;
+- conversion to bool is `x != 0`; integer to integer truncates or extends by the source's
+  signedness.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
         b.store(target, i, total.value)
     kernel = b.build("running_sum")
 
-A carried value belongs to the first loop opened after it is made; after that loop `value` is the final value.
+A carried value belongs to the first loop opened after it is made; after that loop `value` is the
+final value.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class CarriedValue:
 
     @property
     def value(self) -> Expr:
-        """The value so far: what the last `set` of this turn gave, at first that of the turn's start."""
+        """The value so far: what the last `set` of this turn gave, at first that of the turn's
+        start.
+        """
         return self._following
 
     def set(self, value: ExprLike) -> None:
@@ -106,7 +109,8 @@ class KernelBuilder:
     def load(self, buffer: Buffer, offset: ExprLike) -> Expr:
         """The element at an offset, read where the expression is used.
 
-        A value that must survive a later store to the same buffer has to be carried or stored first.
+        A value that must survive a later store to the same buffer has to be carried or stored
+        first.
         """
         return load(buffer, offset)
 
@@ -141,7 +145,8 @@ class KernelBuilder:
     def while_loop(self, condition: Callable[[], Expr]) -> Iterator[None]:
         """A loop that runs while a condition on its carried values holds.
 
-        `condition` is called once, before the body, so that it sees the values at the start of a turn.
+        `condition` is called once, before the body, so that it sees the values at the start of a
+        turn.
         """
         test = condition()
         with self._body() as (body, carried):
@@ -150,7 +155,9 @@ class KernelBuilder:
 
     @contextmanager
     def when(self, condition: Expr) -> Iterator[None]:
-        """Statements that run only where a condition holds; they cannot set carried values of loops outside."""
+        """Statements that run only where a condition holds; they cannot set carried values of loops
+        outside.
+        """
         with self._body() as (body, _):
             yield
         self.add(If(condition, block(*body)))

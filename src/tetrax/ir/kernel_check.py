@@ -98,8 +98,8 @@ class _Checker:
                 )
             if others[0].free & set(shape.accumulators):
                 raise self.failure(
-                    f"the value folded into {accumulator.data.name} mentions an accumulator, so its "
-                    "order cannot be changed; use reassociate=None"
+                    f"the value folded into {accumulator.data.name} mentions an accumulator, so "
+                    "its order cannot be changed; use reassociate=None"
                 )
 
     # --- statements ---

@@ -1,7 +1,7 @@
 """Constants of the kernel IR and the arithmetic on them that is done while expressions are built.
 
-An integer constant holds its value as a Python int, a bool constant a bool, a floating-point one the bits of its
-value as an int: so NaNs compare equal to themselves and the two zeros do not.
+An integer constant holds its value as a Python int, a bool constant a bool, a floating-point one
+the bits of its value as an int: so NaNs compare equal to themselves and the two zeros do not.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Buffer:
 class Expr:
     """One expression node: an operation on argument expressions, giving one scalar.
 
-    `data` holds what is not an expression: a constant's value, a variable's identity, a load's buffer, the
-    bound variables of a fold. Arithmetic operators build new nodes; `==` is identity.
+    `data` holds what is not an expression: a constant's value, a variable's identity, a load's
+    buffer, the bound variables of a fold. Arithmetic operators build new nodes; `==` is identity.
     """
 
     __slots__ = ("__weakref__", "affine", "args", "data", "free", "op", "serial", "type")
@@ -161,7 +161,9 @@ def new_variable(
 
 
 def walk(roots: Iterable[Expr], known: Container[Expr] = ()) -> list[Expr]:
-    """Every node reachable from the roots once, arguments before their users; not below `known` ones."""
+    """Every node reachable from the roots once, arguments before their users; not below `known`
+    ones.
+    """
     order: list[Expr] = []
     seen: set[Expr] = set()
     stack: list[tuple[Expr, bool]] = [(root, False) for root in roots][::-1]

@@ -1,8 +1,10 @@
-"""Index arithmetic: i64 expressions are kept as canonical affine sums, so that equal offsets are equal nodes.
+"""Index arithmetic: i64 expressions are kept as canonical affine sums, so that equal offsets are
+equal nodes.
 
-`affine_of` sees an expression as `sum(coefficient * term) + constant`; `from_affine` builds the one node for
-such a sum. `interval_of` bounds an expression from the ranges of the loop variables in it, which lets
-`divide` and `remainder` undo the flattening of shapes (`(4*i + j) / 4` is `i` where j < 4).
+`affine_of` sees an expression as `sum(coefficient * term) + constant`; `from_affine` builds the one
+node for such a sum. `interval_of` bounds an expression from the ranges of the loop variables in it,
+which lets `divide` and `remainder` undo the flattening of shapes (`(4*i + j) / 4` is `i` where j <
+4).
 """
 
 from __future__ import annotations

@@ -26,11 +26,11 @@ def fold(
 
     Args:
         variables: (loop variable, extent), outermost first.
-        accumulators: (variable, initial value, value after one more step); updates may mention loop variables, all
-            accumulators (their values before the step) and anything outside.
-        reassociate: None for strictly sequential meaning. 'add', 'mul', 'min' or 'max' says that the single update is
-            that operation on the accumulator and a value free of it, and that its order may be rearranged in a
-            way that depends on the extents only.
+        accumulators: (variable, initial value, value after one more step); updates may mention loop
+            variables, all accumulators (their values before the step) and anything outside.
+        reassociate: None for strictly sequential meaning. 'add', 'mul', 'min' or 'max' says that
+            the single update is that operation on the accumulator and a value free of it, and that
+            its order may be rearranged in a way that depends on the extents only.
     """
     if reassociate is not None and reassociate not in ("add", "mul", "min", "max"):
         raise KernelError(

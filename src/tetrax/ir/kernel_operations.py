@@ -1,7 +1,8 @@
-"""Checked constructors of arithmetic, comparison, conversion and function nodes; re-exported by `ir/kernel.py`.
+"""Checked constructors of arithmetic, comparison, conversion and function nodes; re-exported by
+`ir/kernel.py`.
 
-Each checks types, folds constants, applies identities that change no floating-point value, and keeps index
-arithmetic canonical.
+Each checks types, folds constants, applies identities that change no floating-point value, and
+keeps index arithmetic canonical.
 """
 
 from __future__ import annotations
@@ -164,7 +165,9 @@ _INDEX_RULES = {
 
 
 def add(a: ExprLike, b: ExprLike, *, strict: bool = False) -> Expr:
-    """Sum. A `strict` float operation is never contracted into an fma (for error-free transformations)."""
+    """Sum. A `strict` float operation is never contracted into an fma (for error-free
+    transformations).
+    """
     return _binary("add", a, b, "strict" if strict else None)
 
 
@@ -377,7 +380,9 @@ def select(condition: Expr, a: ExprLike, b: ExprLike) -> Expr:
 
 
 def unlikely(condition: Expr, rare: Expr, usual: Expr) -> Expr:
-    """`select` for a condition that seldom holds: `rare` is computed only where some lane needs it."""
+    """`select` for a condition that seldom holds: `rare` is computed only where some lane needs
+    it.
+    """
     chosen = select(condition, rare, usual)
     if chosen.op != "select" or condition.op == "not":
         return chosen
@@ -440,7 +445,9 @@ def unary(op: str, a: Expr) -> Expr:
 
 
 def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
-    """Any two-operand operation by name: arithmetic, bitwise, shift, compare, copysign, pow, atan2 …"""
+    """Any two-operand operation by name: arithmetic, bitwise, shift, compare, copysign, pow, atan2
+    …
+    """
     if op in COMPARE_OPS:
         return compare(op, a, b)
     if op in BITWISE_OPS:

@@ -1,8 +1,8 @@
 """Canonical text of a kernel: readable, and the same for kernels that do the same.
 
-Buffers, parameters and variables are numbered in order of appearance, and every expression that is used twice gets a name where it
-is first used. The text is the key under which compiled kernels are cached, so it says everything that matters to
-the machine code and nothing else.
+Buffers, parameters and variables are numbered in order of appearance, and every expression that is
+used twice gets a name where it is first used. The text is the key under which compiled kernels are
+cached, so it says everything that matters to the machine code and nothing else.
 """
 
 from __future__ import annotations
@@ -98,6 +98,9 @@ class _Printer:
         # a NaN's payload matters to the code: show its bits
         return f"{value if value == value else hex(node.data)}:{node.type}"
 
+    def typed(self, node: Expr) -> str:
+        return self.short(node) if node.op == "const" else f"{self.names[node]}:{node.type}"
+
     def outer_arguments(self, node: Expr) -> tuple[Expr, ...]:
         if node.op == "fold":
             extents, initial, _ = fold_parts(node)
@@ -130,7 +133,7 @@ class _Printer:
     def fold(self, node: Expr) -> None:
         shape: FoldShape = node.data
         extents, initial, updates = fold_parts(node)
-        starts = [self.short(value) for value in initial]
+        starts = [self.typed(value) for value in initial]
         sizes = [self.short(extent) for extent in extents]
         name = self.fresh("fold")
         loops = [
@@ -138,7 +141,7 @@ class _Printer:
             for var, size in zip(shape.variables, sizes, strict=True)
         ]
         accumulators = [
-            f"{self.name_variable(var, 'a')}={start}:{var.type}"
+            f"{self.name_variable(var, 'a')}={start}"
             for var, start in zip(shape.accumulators, starts, strict=True)
         ]
         order = f" {shape.reassociate}" if shape.reassociate else ""
@@ -148,10 +151,10 @@ class _Printer:
 
     def iterate(self, node: Expr) -> None:
         initial, following, condition = iterate_parts(node)
-        starts = [self.short(value) for value in initial]
+        starts = [self.typed(value) for value in initial]
         name = self.fresh("iterate")
         carried = [
-            f"{self.name_variable(var, 'a')}={start}:{var.type}"
+            f"{self.name_variable(var, 'a')}={start}"
             for var, start in zip(bound_variables(node), starts, strict=True)
         ]
         self.line(f"{name} = iterate {', '.join(carried)}")
@@ -215,9 +218,11 @@ class _Printer:
         self.body(inside)
 
     def carried(self, carried: tuple[Carried, ...]) -> str:
-        starts = [self.value(c.initial) for c in carried]
+        for c in carried:
+            self.value(c.initial)
+        starts = [self.typed(c.initial) for c in carried]
         shown = [
-            f"{self.name_variable(c.variable, 'a')}={start}:{c.variable.type}"
+            f"{self.name_variable(c.variable, 'a')}={start}"
             for c, start in zip(carried, starts, strict=True)
         ]
         return " with " + ", ".join(shown) if shown else ""

@@ -38,7 +38,9 @@ def as_expr(value: ExprLike, type: ScalarType) -> Expr:
 
 @dataclass(frozen=True)
 class Carried:
-    """A value carried round a loop: visible as `variable` inside and, with its final value, after the loop."""
+    """A value carried round a loop: visible as `variable` inside and, with its final value, after
+    the loop.
+    """
 
     variable: Expr
     initial: Expr
@@ -56,7 +58,8 @@ class Block:
 class Loop:
     """`for variable in range(extent)`.
 
-    `kind` 'vector' and 'parallel' promise that iterations do not touch what others store, 'serial' promises nothing.
+    `kind` 'vector' and 'parallel' promise that iterations do not touch what others store, 'serial'
+    promises nothing.
     """
 
     variable: Expr
@@ -114,7 +117,9 @@ Statement = Block | Loop | While | Store | If | Call
 
 @dataclass(frozen=True)
 class Kernel:
-    """A compiled unit: `void name(ptr buffer…, scalar…, ptr scratch)`, buffers without temporaries, in order."""
+    """A compiled unit: `void name(ptr buffer…, scalar…, ptr scratch)`, buffers without temporaries,
+    in order.
+    """
 
     name: str
     buffers: tuple[Buffer, ...]

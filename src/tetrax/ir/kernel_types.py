@@ -138,8 +138,8 @@ def scalar_type(dtype: np.dtype) -> ScalarType:
     found = _BY_DTYPE.get(storage)
     if found is None:
         raise KernelError(
-            f"no kernel scalar type for dtype {dtype}; complex values are lowered to pairs of their "
-            "real type, and object or string dtypes cannot be compiled"
+            f"no kernel scalar type for dtype {dtype}; complex values are lowered to pairs of "
+            "their real type, and object or string dtypes cannot be compiled"
         )
     return found
 

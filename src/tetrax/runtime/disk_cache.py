@@ -1,12 +1,14 @@
 """Compiled objects kept on disk between processes.
 
-The folder is private to the user (mode 0700; one that belongs to someone else is refused, since code from it would be run). Every file
-carries a digest of its contents and is written under another name first, so a broken or half-written file is a miss. The
-cache never fails: any trouble turns it off with one warning.
+The folder is private to the user (mode 0700; one that belongs to someone else is refused, since
+code from it would be run). Every file carries a digest of its contents and is written under another
+name first, so a broken or half-written file is a miss. The cache never fails: any trouble turns it
+off with one warning.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -82,10 +84,8 @@ def read(key: str) -> bytes | None:
     if header != _MAGIC or hashlib.sha256(contents).digest() != digest:
         path.unlink(missing_ok=True)
         return None
-    try:
+    with contextlib.suppress(OSError):
         os.utime(path)  # the oldest files go first when space runs out
-    except OSError:
-        pass
     return contents
 
 

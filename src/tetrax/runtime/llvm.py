@@ -1,7 +1,7 @@
 """LLVM behind one small interface: IR text to object code, object code to addresses.
 
-Only this module talks to llvmlite. Every call of it is made under one lock (llvmlite serialises anyway), which is
-made anew in a forked child.
+Only this module talks to llvmlite. Every call of it is made under one lock (llvmlite serialises
+anyway), which is made anew in a forked child.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _machine(level: int) -> llvm.TargetMachine:
 
 
 def compile_object(text: str, optimise: bool = False) -> bytes:
-    """Object code of LLVM IR text; `optimise` runs the full pass pipeline first (for library code)."""
+    """Object code of LLVM IR text; `optimise` runs the full pass pipeline first (for library
+    code).
+    """
     with _lock:
         _initialise()
         module = llvm.parse_assembly(text)
@@ -119,7 +121,9 @@ class Engine:
         self._count = 0
 
     def provide(self, provider: Callable[[str], int | None]) -> None:
-        """Add a source of addresses for symbols that are not compiled here (LAPACK, library routines)."""
+        """Add a source of addresses for symbols that are not compiled here (LAPACK, library
+        routines).
+        """
         self._providers.append(provider)
 
     def define(self, symbol: str, address: int) -> None:
@@ -147,7 +151,8 @@ class Engine:
         with _lock:
             missing = [symbol for symbol in symbols if symbol not in self._addresses]
             if missing:
-                # what no provider knows is looked up in the process (the C and mathematics libraries)
+                # what no provider knows is looked up in the process (the C and mathematics
+                # libraries)
                 found = {symbol: self.address(symbol) for symbol in declared_symbols(text)}
                 imports = {symbol: at for symbol, at in found.items() if at is not None}
                 self._count += 1

@@ -8,5 +8,6 @@ from tetrax.compiler.cpu.backend import (
     compile_kernels,
     kernel_llvm,
 )
+from tetrax.compiler.cpu.bounds import take_bounds_error
 
-__all__ = ["KernelHandle", "compile_driver", "compile_kernels", "kernel_llvm"]
+__all__ = ["KernelHandle", "compile_driver", "compile_kernels", "kernel_llvm", "take_bounds_error"]

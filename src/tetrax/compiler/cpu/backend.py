@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tetrax.compiler.cpu.bounds import register_kernel
 from tetrax.compiler.cpu.emit import FunctionText, emit_kernel, module_text
 from tetrax.compiler.cpu.target import Target, host_target
 from tetrax.compiler.cpu.version import code_version
@@ -27,10 +28,15 @@ class KernelHandle:
 
 
 def compile_kernels(kernels: Sequence[Kernel]) -> list[KernelHandle]:
-    """Compile kernels, each distinct text once in the process and, with a disk cache, once on the machine."""
+    """Compile kernels, each distinct text once in the process and, with a disk cache, once on the
+    machine.
+    """
     target = host_target()
     bounds = bool(config.check_bounds)
     symbols = [_symbol(kernel, target, bounds) for kernel in kernels]
+    if bounds:
+        for symbol, kernel in zip(symbols, kernels, strict=True):
+            register_kernel(_number(symbol), kernel)
     missing = {
         symbol: kernel
         for symbol, kernel in zip(symbols, kernels, strict=True)
@@ -50,7 +56,9 @@ def kernel_llvm(kernel: Kernel) -> str:
 
 
 def compile_driver(source: str, symbol: str) -> int:
-    """The address of a function given as LLVM IR text that may call kernels and library routines by symbol."""
+    """The address of a function given as LLVM IR text that may call kernels and library routines by
+    symbol.
+    """
     known = llvm.engine.known(symbol)
     if known is not None:
         return known
@@ -86,7 +94,12 @@ def _compile_batch(batch: list[tuple[str, Kernel]], target: Target, bounds: bool
 
 
 def _emit(symbol: str, kernel: Kernel, target: Target, bounds: bool) -> FunctionText:
-    return emit_kernel(kernel, symbol, target, bounds, int(symbol[-15:], 16))
+    return emit_kernel(kernel, symbol, target, bounds, _number(symbol))
+
+
+def _number(symbol: str) -> int:
+    """The number by which a kernel names itself in bounds reports."""
+    return int(symbol[-15:], 16)
 
 
 def _symbol(kernel: Kernel, target: Target, bounds: bool) -> str:

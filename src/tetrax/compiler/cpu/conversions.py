@@ -1,7 +1,8 @@
 """Narrow floats (f16, bf16, the f8 family, f4) as integer arithmetic on their bits.
 
-Reading one is exact. Writing one rounds to nearest even exactly once, whatever is written: values from f64 and from wide
-integers pass through f32 rounded to odd, which a second rounding cannot spoil. Overflow and NaN are those of ml_dtypes.
+Reading one is exact. Writing one rounds to nearest even exactly once, whatever is written: values
+from f64 and from wide integers pass through f32 rounded to odd, which a second rounding cannot
+spoil. Overflow and NaN are those of ml_dtypes.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ from tetrax.ir.kernel_types import (
 class Format:
     """A narrow floating-point format.
 
-    `specials` is 'ieee' (infinities and NaNs at the top exponent), 'fn' (no infinity; all ones is NaN), 'fnuz'
-    (no infinity, no negative zero; the sign bit alone is NaN) or 'finite' (neither; overflow saturates).
+    `specials` is 'ieee' (infinities and NaNs at the top exponent), 'fn' (no infinity; all ones is
+    NaN), 'fnuz' (no infinity, no negative zero; the sign bit alone is NaN) or 'finite' (neither;
+    overflow saturates).
     """
 
     exponent: int
@@ -169,7 +171,9 @@ def _to_f32_for_rounding(value: Expr) -> Expr:
 
 
 def _wide_integer(value: Expr) -> Expr:
-    """A 64-bit integer as f64: what does not fit into 53 bits is remembered in the lowest of them."""
+    """A 64-bit integer as f64: what does not fit into 53 bits is remembered in the lowest of
+    them.
+    """
     negative = compare("lt", value, 0)
     magnitude = bitcast(absolute(value), U64)
     dropped = compare("ne", bit_and(magnitude, 0x7FF), 0)
@@ -205,7 +209,8 @@ def narrow(value: Expr, to: ScalarType) -> Expr:
     rounded = shr_logical(add(magnitude, add(odd, (1 << (drop - 1)) - 1)), drop)
     encoded = sub(rounded, (127 - form.bias) << form.mantissa)
     if form.bias != 127:
-        # below the smallest normal number: adding 2^23 steps lets the machine round to a multiple of a step
+        # below the smallest normal number: adding 2^23 steps lets the machine round to a multiple
+        # of a step
         steps = const(2.0 ** (1 - form.bias - form.mantissa + 23), F32)
         total = add(bitcast(magnitude, F32), steps, strict=True)
         denormal = sub(bitcast(total, U32), bitcast(steps, U32))

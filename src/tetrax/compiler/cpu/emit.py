@@ -1,4 +1,6 @@
-"""Kernel to LLVM IR text: explicit vectors, SSA with phis, nothing left for a pass pipeline to do."""
+"""Kernel to LLVM IR text: explicit vectors, SSA with phis, nothing left for a pass pipeline to
+do.
+"""
 
 from __future__ import annotations
 

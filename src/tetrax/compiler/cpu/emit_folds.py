@@ -1,8 +1,9 @@
 """Loops that are expressions: fold, iterate, and the rarely taken branch.
 
-A reassociable fold runs in lanes over one of its variables where that reads memory contiguously. A sum of floats never runs
-longer than BLOCK steps in one accumulator: block sums are added up with their rounding errors kept (Knuth's two-sum),
-so that the error of a sum does not grow with its length. The order is a function of the extents alone.
+A reassociable fold runs in lanes over one of its variables where that reads memory contiguously. A
+sum of floats never runs longer than BLOCK steps in one accumulator: block sums are added up with
+their rounding errors kept (Knuth's two-sum), so that the error of a sum does not grow with its
+length. The order is a function of the extents alone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ BLOCK = 64
 
 @dataclass(frozen=True)
 class _Fold:
-    """A fold being emitted: its loops outermost first, accumulators, updates, and the lanes values have."""
+    """A fold being emitted: its loops outermost first, accumulators, updates, and the lanes values
+    have.
+    """
 
     loops: tuple[tuple[Expr, Expr], ...]
     accumulators: tuple[Expr, ...]
@@ -229,7 +232,9 @@ def register_type_of_bool(lanes: int) -> str:
 
 
 def _lane_fold(emitter: Emitter, fold: _Fold) -> list[str]:
-    """All lanes start from the identity; at the end they are combined pairwise with the initial value."""
+    """All lanes start from the identity; at the end they are combined pairwise with the initial
+    value.
+    """
     (var, extent), outer = fold.loops[-1], fold.loops[:-1]
     compensated = (
         prod(e.data for _, e in outer) * (extent.data // fold.lanes) > BLOCK and fold.compensated
@@ -301,7 +306,9 @@ def _lanes_between(
 def _last_lanes(
     emitter: Emitter, fold: _Fold, var: Expr, extent: int, texts: list[str]
 ) -> list[str]:
-    """The elements after the last full vector: a vector that ends at the end, its known lanes left out."""
+    """The elements after the last full vector: a vector that ends at the end, its known lanes left
+    out.
+    """
     rest = extent % fold.lanes
     if rest == 0:
         return texts

@@ -1,4 +1,6 @@
-"""Machine loops: a counted loop and a conditional loop over carried values, built around callbacks."""
+"""Machine loops: a counted loop and a conditional loop over carried values, built around
+callbacks.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def counted_loop(
     body: Callable[[str, list[str]], list[str]],
     stores: frozenset[AliasClass] = frozenset(),
 ) -> list[str]:
-    """Run `body(index, carried values)` for start, start + step … below stop; gives the final carried values.
+    """Run `body(index, carried values)` for start, start + step … below stop; gives the final
+    carried values.
 
     The loop tests at its end; where the bounds are not constants a test before it skips it.
     """
@@ -76,7 +79,9 @@ def _single_turn(
     body: Callable[[str, list[str]], list[str]],
     stores: frozenset[AliasClass],
 ) -> list[str]:
-    """The body once, in a scope of its own so that its variables stay apart from what surrounds it."""
+    """The body once, in a scope of its own so that its variables stay apart from what surrounds
+    it.
+    """
     outer = emitter.scopes
     label, leave = emitter.fresh("once"), emitter.fresh("done")
     scope = Scope("loop", label, certain=True, stores=stores)
@@ -96,7 +101,9 @@ def conditional_loop(
     body: Callable[[list[str]], list[str]],
     stores: frozenset[AliasClass] = frozenset(),
 ) -> list[str]:
-    """Run `body(carried values)` while `condition(carried values)`; gives the final carried values."""
+    """Run `body(carried values)` while `condition(carried values)`; gives the final carried
+    values.
+    """
     header, inside, leave = (emitter.fresh(name) for name in ("while", "do", "done"))
     names = [f"%{emitter.fresh('c')}" for _ in carried]
     outer = emitter.scopes

@@ -1,4 +1,6 @@
-"""Loads and stores: contiguous, repeated, reversed, paired or scattered, according to how the offset varies by lane."""
+"""Loads and stores: contiguous, repeated, reversed, paired or scattered, according to how the
+offset varies by lane.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tetrax.ir.kernel_types import ScalarType
 
 @dataclass(frozen=True)
 class Access:
-    """An offset seen by lanes: `base + stride * lane`, or, with stride None, a vector of offsets."""
+    """An offset seen by lanes: `base + stride * lane`, or, with stride None, a vector of
+    offsets.
+    """
 
     rest: Expr  # what does not vary by lane
     linear: tuple[tuple[Expr, int], ...]  # lane-varying loop variables and their coefficients
@@ -180,7 +184,9 @@ def store_scalar(emitter: Emitter, buffer: Buffer, offset: Expr, value: Expr) ->
 def store_lanes(
     emitter: Emitter, buffer: Buffer, offset: Expr, value: Expr, lanes: int, mask: str | None = None
 ) -> None:
-    """Store one element per lane, in the order of the lanes; only where the mask is set if there is one."""
+    """Store one element per lane, in the order of the lanes; only where the mask is set if there is
+    one.
+    """
     type = buffer.element
     text = to_memory(emitter, type, emitter.operand(value, lanes), lanes)
     access = access_of(emitter, offset)
@@ -193,8 +199,8 @@ def store_lanes(
         pointer = _pointer(emitter, buffer, access)
         suffix = f"v{lanes}{_INTRINSIC_NAMES.get(element, element)}.p0"
         emitter.effect(
-            f"call void @llvm.masked.store.{suffix}({kind} {text}, ptr {_alignment(type)} {pointer}, "
-            f"<{lanes} x i1> {mask})"
+            f"call void @llvm.masked.store.{suffix}({kind} {text}, "
+            f"ptr {_alignment(type)} {pointer}, <{lanes} x i1> {mask})"
         )
         return
     for lane, pointer in enumerate(_lane_pointers(emitter, buffer, offset, access, lanes)):
@@ -230,7 +236,9 @@ def _store_one(
 def store_pairs(
     emitter: Emitter, buffer: Buffer, offset: Expr, even: Expr, odd: Expr, lanes: int
 ) -> None:
-    """Store two elements per lane side by side (real and imaginary parts), `offset` being the even one."""
+    """Store two elements per lane side by side (real and imaginary parts), `offset` being the even
+    one.
+    """
     type = buffer.element
     halves = [to_memory(emitter, type, emitter.operand(v, lanes), lanes) for v in (even, odd)]
     kind = memory_type(type, lanes)
@@ -253,7 +261,9 @@ def address_text(emitter: Emitter, buffer: Buffer, offset: Expr) -> str:
 # --- bounds ---
 
 BOUNDS_SYMBOL = "tetrax_bounds_error"
-"""A block of five i64 words: violated flag, kernel number, buffer index, offset, and a place for skipped accesses."""
+"""A block of five i64 words: violated flag, kernel number, buffer index, offset, and a place for
+skipped accesses.
+"""
 
 
 def _checked(emitter: Emitter, buffer: Buffer, offset: Expr, pointer: str) -> str:

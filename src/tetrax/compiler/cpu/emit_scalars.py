@@ -1,4 +1,6 @@
-"""LLVM instructions of the operations that work lane by lane: one rule per operation, for scalars and vectors."""
+"""LLVM instructions of the operations that work lane by lane: one rule per operation, for scalars
+and vectors.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from tetrax.ir.kernel_types import ScalarType
 
 
 def _typed(emitter: Emitter, node: Expr) -> tuple[int, str, list[str]]:
-    """(lanes, LLVM type of the first operand, operand texts) of a node whose operands have one type."""
+    """(lanes, LLVM type of the first operand, operand texts) of a node whose operands have one
+    type.
+    """
     lanes = emitter.lanes_of(node)
     kind = register_type(node.args[0].type, lanes)
     return lanes, kind, [emitter.operand(arg, lanes) for arg in node.args]
@@ -76,7 +80,8 @@ def _extreme(float_compare: str, signed_name: str, unsigned_name: str) -> Rule:
             name = signed_name if node.type.is_signed else unsigned_name
             suffix = intrinsic_suffix(node.type, lanes)
             return emitter.emit(f"call {kind} @llvm.{name}.{suffix}({kind} {a}, {kind} {b})")
-        # the second operand wins ties and NaNs, like the machine's own instruction; then NaN of the first
+        # the second operand wins ties and NaNs, like the machine's own instruction; then NaN of the
+        # first
         before = emitter.emit(f"fcmp {float_compare} {kind} {a}, {b}")
         picked = _select(emitter, lanes, before, kind, a, b)
         unordered = emitter.emit(f"fcmp uno {kind} {a}, {a}")

@@ -201,7 +201,9 @@ def _lane_block(
 
 
 def _is_pair(emitter: Emitter, first: Statement, second: Statement) -> bool:
-    """Whether two stores fill neighbouring elements in steps of two and the second reads nothing of the first."""
+    """Whether two stores fill neighbouring elements in steps of two and the second reads nothing of
+    the first.
+    """
     if not (isinstance(first, Store) and isinstance(second, Store)):
         return False
     if first.buffer != second.buffer or access_of(emitter, first.offset).stride != 2:

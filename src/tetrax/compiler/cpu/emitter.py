@@ -1,7 +1,8 @@
-"""The state of emitting one kernel: scopes of instructions, bindings of variables, values already computed.
+"""The state of emitting one kernel: scopes of instructions, bindings of variables, values already
+computed.
 
-Every expression is computed once, in the outermost scope where its variables are known: that hoists what is
-invariant in a loop, since no LLVM pass will. Three things hold an expression back:
+Every expression is computed once, in the outermost scope where its variables are known: that hoists
+what is invariant in a loop, since no LLVM pass will. Three things hold an expression back:
 - a load stays inside a loop that stores to the same memory;
 - a load that might be out of bounds stays inside a loop that might not run, and inside a branch;
 - nothing leaves a branch, so that what is rarely needed is rarely computed.
@@ -48,8 +49,8 @@ class Scope:
 class Binding:
     """What a variable is at present.
 
-    `lanes` > 1: the variable differs between lanes. A `linear` one is then `text` (a scalar) plus the lane number;
-    otherwise `text` is the vector.
+    `lanes` > 1: the variable differs between lanes. A `linear` one is then `text` (a scalar) plus
+    the lane number; otherwise `text` is the vector.
     """
 
     depth: int
@@ -301,7 +302,9 @@ def in_bounds(buffer: Buffer, offset: Expr) -> bool:
 
 
 def eager_arguments(node: Expr) -> tuple[Expr, ...]:
-    """The arguments computed before a node's own rule runs; loop bodies and rare branches are not."""
+    """The arguments computed before a node's own rule runs; loop bodies and rare branches are
+    not.
+    """
     if node.op in BINDING_OPS:
         if node.op == "fold":
             extents, initial, _ = fold_parts(node)

@@ -1,7 +1,8 @@
 """Kernel to kernel: what no machine instruction does is written out in operations that have one.
 
-Transcendental functions become polynomials, narrow floats become integer arithmetic, and products that feed one sum become fused
-multiply-adds (decided here and not by LLVM, so that every copy of an expression rounds alike).
+Transcendental functions become polynomials, narrow floats become integer arithmetic, and products
+that feed one sum become fused multiply-adds (decided here and not by LLVM, so that every copy of an
+expression rounds alike).
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def _expand(roots: list[Expr], native_half: bool) -> list[Expr]:
             return rebuild(node, args)
         if new.op == node.op and new.args == args:
             return new
-        # an expansion may use operations that are themselves expanded; its operands are legal already
+        # an expansion may use operations that are themselves expanded; its operands are legal
+        # already
         done.update((arg, arg) for arg in args)
         return rewrite([new], rule, done)[0]
 

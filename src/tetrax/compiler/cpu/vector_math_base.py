@@ -1,7 +1,7 @@
 """Building blocks of the elementary functions: polynomials, powers of two, exact sums and products.
 
-Everything is written in kernel expressions, so one text serves scalars and vectors. `strict` operations must round
-as written: they are never fused.
+Everything is written in kernel expressions, so one text serves scalars and vectors. `strict`
+operations must round as written: they are never fused.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def _estrin(x: Expr, terms: list[Expr]) -> Expr:
 def nearest_integer(x: Expr, scale: float) -> tuple[Expr, Expr]:
     """(k, bits): the integer nearest to `x * scale` as a float, and as a signed integer.
 
-    Adding 1.5 * 2^mantissa rounds and leaves the integer in the low bits; right for |x * scale| below 2^21 (2^50).
+    Adding 1.5 * 2^mantissa rounds and leaves the integer in the low bits; right for |x * scale|
+    below 2^21 (2^50).
     """
     magic = number(1.5 * 2.0 ** (23 if x.type is F32 else 52), x)
     integer = I32 if x.type is F32 else I64
@@ -79,7 +80,9 @@ def power_of_two(k: Expr, type: ScalarType) -> Expr:
 
 
 def scale(x: Expr, k: Expr) -> Expr:
-    """`x * 2^k` rounded once, for x near 1 and any k that gives 0, a denormal, a number or infinity."""
+    """`x * 2^k` rounded once, for x near 1 and any k that gives 0, a denormal, a number or
+    infinity.
+    """
     if x.type is F32:
         half = shr_arithmetic(k, 1)
         first = mul(x, power_of_two(half, F32), strict=True)
@@ -92,7 +95,9 @@ def scale(x: Expr, k: Expr) -> Expr:
 
 
 def split_exponent(x: Expr) -> tuple[Expr, Expr]:
-    """(m, e) with `x = m * 2^e` and sqrt(1/2) <= m < sqrt(2), e as a float; for positive finite x."""
+    """(m, e) with `x = m * 2^e` and sqrt(1/2) <= m < sqrt(2), e as a float; for positive finite
+    x.
+    """
     if x.type is F32:
         return _split_exponent_32(x)
     small = compare("lt", x, number(2.0**-1022, x))

@@ -78,7 +78,9 @@ def exp2(x: Expr) -> Expr:
 
 
 def expm1(x: Expr) -> Expr:
-    """e^x - 1 without cancellation: `2^k expm1(r) + (2^k - 1)`, halved so that 2^k cannot overflow."""
+    """e^x - 1 without cancellation: `2^k expm1(r) + (2^k - 1)`, halved so that 2^k cannot
+    overflow.
+    """
     p, k, bits = exp_reduced(x)
     half = power_of_two(sub(bits, 1), x.type)
     value = fma(half, p, sub(half, 0.5, strict=True))

@@ -118,7 +118,9 @@ _DIGAMMA = (
 
 
 def lgamma(x: Expr) -> Expr:
-    """log |Gamma(x)|: f64 by the C library, f32 by Stirling's series in f64 after a shift by eight."""
+    """log |Gamma(x)|: f64 by the C library, f32 by Stirling's series in f64 after a shift by
+    eight.
+    """
     if x.type is F64:
         return external("lgamma", F64, x)
     wide = convert(x, F64)
@@ -145,7 +147,9 @@ def lgamma(x: Expr) -> Expr:
 
 
 def digamma(x: Expr) -> Expr:
-    """Derivative of log Gamma (f64): reflection, shift by ten, asymptotic series; NaN at its poles."""
+    """Derivative of log Gamma (f64): reflection, shift by ten, asymptotic series; NaN at its
+    poles.
+    """
     reflect = compare("le", x, 0.0)
     y = select(reflect, sub(1.0, x), x)
     shift = number(0.0, x)

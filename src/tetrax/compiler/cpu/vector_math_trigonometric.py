@@ -1,7 +1,7 @@
 """sin, cos, tan and their inverses.
 
-Arguments are reduced by multiples of pi/2 kept in three parts. Beyond LIMIT that loses precision, so those rare lanes
-call the C library, which reduces any argument exactly.
+Arguments are reduced by multiples of pi/2 kept in three parts. Beyond LIMIT that loses precision,
+so those rare lanes call the C library, which reduces any argument exactly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Which loops run in lanes: legality, profit and width, decided on the kernel IR before any text is made."""
+"""Which loops run in lanes: legality, profit and width, decided on the kernel IR before any text is
+made.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ class FoldPlan:
 class LoopPlan:
     """Lanes of a loop.
 
-    `overlapped`: what does not fill a vector is covered by a last vector that repeats a few iterations, which is
-    allowed where nothing that is stored is loaded.
+    `overlapped`: what does not fill a vector is covered by a last vector that repeats a few
+    iterations, which is allowed where nothing that is stored is loaded.
     """
 
     lanes: int
@@ -99,7 +101,9 @@ def _power_of_two_up_to(value: int) -> int:
 
 
 def _reads_in_order(loads: Iterable[Expr], var: Expr) -> bool | None:
-    """Whether some load moves by one or two elements with a variable; None if no load depends on it."""
+    """Whether some load moves by one or two elements with a variable; None if no load depends on
+    it.
+    """
     strides = [stride_of(load.args[0], var) for load in loads if var in load.free]
     if not strides:
         return None
@@ -167,7 +171,9 @@ def conditions_of(statement: Statement) -> list[Expr]:
 
 
 def _same_element(offset: Expr, other: Expr, var: Expr) -> bool:
-    """Whether iterations of a loop meet at an element only with themselves: offsets apart by less than a stride."""
+    """Whether iterations of a loop meet at an element only with themselves: offsets apart by less
+    than a stride.
+    """
     stride = stride_of(offset, var)
     if not stride or stride_of(other, var) != stride:
         return False
@@ -225,7 +231,9 @@ def loop_plan(emitter: Emitter, loop: Loop) -> LoopPlan | None:
 
 
 def _loop_lanes(target: Target, bits: int, nodes: list[Expr], var: Expr) -> int:
-    """A full register; several where folds inside run along columns and would read half cache lines."""
+    """A full register; several where folds inside run along columns and would read half cache
+    lines.
+    """
     lanes = target.natural_lanes(bits)
     folds = any(node.op == "fold" and var in node.free for node in nodes)
     return lanes * 4 if folds and len(nodes) <= _SMALL_BODY else lanes

@@ -1,4 +1,6 @@
-"""The code generator's version, part of every cache key: a digest of its own sources, so nobody has to raise a number."""
+"""The code generator's version, part of every cache key: a digest of its own sources, so nobody has
+to raise a number.
+"""
 
 from __future__ import annotations
 
