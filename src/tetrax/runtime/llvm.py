@@ -25,7 +25,7 @@ def _renew_lock() -> None:
 
 os.register_at_fork(after_in_child=_renew_lock)
 
-_DECLARED = re.compile(r"^declare [^@\n]*@\"?([\w.$]+)\"?\(", re.MULTILINE)
+_DECLARED = re.compile(r"^(?:declare [^@\n]*)?@\"?([\w.$]+)\"?(?:\(| = external )", re.MULTILINE)
 
 VERSION = f"llvmlite-{llvmlite.__version__}"
 
