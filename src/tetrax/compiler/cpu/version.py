@@ -13,10 +13,10 @@ from pathlib import Path
 def code_version() -> str:
     """A digest of the sources that decide what a kernel becomes."""
     here = Path(__file__).parent
-    folders = (here, here / "library", here.parent.parent / "ir")
+    package = here.parent.parent
+    paths = [*here.glob("*.py"), *(here / "library").glob("*.py"), package / "runtime" / "llvm.py"]
     digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.glob("*.py")):
-            digest.update(path.name.encode())
-            digest.update(path.read_bytes())
+    for path in sorted([*paths, *(package / "ir").glob("kernel*.py")]):
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()
