@@ -113,8 +113,10 @@ from tetrax.ops.join import (
     concatenate_p,
     pad,
     pad_p,
-    slice_ as slice,
     slice_p,
+)
+from tetrax.ops.join import (
+    slice_ as slice,
 )
 from tetrax.ops.scatter import (
     scatter,

@@ -145,7 +145,7 @@ def _take(x: np.ndarray, indices: np.ndarray, where: IndexMap) -> tuple[np.ndarr
     others = [axis for axis in range(x.ndim) if axis not in mapped]
     bare = where._replace(
         result_shape=indices.shape[:-1],
-        dims=GatherDimensionNumbers((), tuple(sorted(mapped)), tuple(range(len(mapped)))),
+        dims=GatherDimensionNumbers((), tuple(range(len(mapped))), tuple(range(len(mapped)))),
         operand_shape=tuple(x.shape[axis] for axis in mapped),
         slice_sizes=(1,) * len(mapped),
     )

@@ -27,7 +27,7 @@ from tetrax.ops.structure import (
 )
 from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive
-from tetrax.tracing.symbolic import Zero, is_undefined
+from tetrax.tracing.symbolic import Zero, aval_of, is_undefined
 from tetrax.tracing.value import get_aval
 
 # Concatenations up to this many elements are computed where they are used (every operand is looked
@@ -74,7 +74,7 @@ class Concatenate(Primitive):
     def transpose(self, ct, *operands, dimension):
         if type(ct) is Zero:
             return [Zero(x.aval) if is_undefined(x) else None for x in operands]
-        ends = list(accumulate(get_aval(x).shape[dimension] for x in operands))
+        ends = list(accumulate(aval_of(x).shape[dimension] for x in operands))
         starts = [0, *ends[:-1]]
         return [
             slice_along(ct, dimension, start, end) if is_undefined(x) else None

@@ -37,7 +37,7 @@ from tetrax.ops.select import select
 from tetrax.ops.structure import batch_at, broadcast_in_dim, full, instantiate, reshape, zeros
 from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive
-from tetrax.tracing.symbolic import Zero, is_undefined
+from tetrax.tracing.symbolic import Zero, aval_of, is_undefined
 from tetrax.tracing.value import get_aval
 
 CLIP = GatherScatterMode.CLIP
@@ -61,8 +61,8 @@ class Scatter(Primitive):
         if len(dims.offset_dims) + indices.ndim - 1 != updates.ndim:
             raise errors.ShapeError(
                 f"{self.name}: updates need one axis per window dimension and per axis of the "
-                f"indices but the last: got updates shape {updates.shape}, indices shape {indices.shape}, "
-                f"{dimension_numbers}"
+                f"indices but the last: got updates shape {updates.shape}, indices shape "
+                f"{indices.shape}, {dimension_numbers}"
             )
         if any(not 0 <= axis < updates.ndim for axis in dims.offset_dims):
             raise errors.ShapeError(
@@ -187,10 +187,6 @@ def _read_back(
     return gather(x, indices, dims, sizes, mode=mode or params["mode"], fill_value=0)
 
 
-def _updates_shape(updates: Any) -> tuple[int, ...]:
-    return updates.aval.shape if is_undefined(updates) else get_aval(updates).shape
-
-
 class ScatterSum(Scatter):
     """Adds or subtracts updates: linear in operand and updates together."""
 
@@ -229,7 +225,7 @@ class ScatterReplace(Scatter):
         if type(ct) is Zero:
             zero = [Zero(x.aval) if is_undefined(x) else None for x in (operand, updates)]
             return [zero[0], None, zero[1]]
-        shape = _updates_shape(updates)
+        shape = aval_of(updates).shape
         operand_ct = updates_ct = None
         if is_undefined(operand):
             nothing = zeros(ShapedArray(shape, get_aval(ct).dtype))

@@ -26,7 +26,7 @@ from tetrax.ops.shape import expand_dims, reshape, squeeze
 from tetrax.ops.structure import batch_at, instantiate, move_axis, zeros
 from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive
-from tetrax.tracing.symbolic import Zero, is_undefined
+from tetrax.tracing.symbolic import Zero, aval_of, is_undefined
 from tetrax.tracing.value import get_aval
 
 CLIP = GatherScatterMode.CLIP
@@ -175,7 +175,7 @@ class DynamicUpdateSlice(Primitive):
         rest = [None] * len(starts)
         if type(ct) is Zero:
             return [Zero(o.aval) if is_undefined(o) else None for o in (x, update)] + rest
-        window = update.aval.shape if is_undefined(update) else get_aval(update).shape
+        window = aval_of(update).shape
         x_ct = update_ct = None
         if is_undefined(x):
             nothing = zeros(ShapedArray(window, get_aval(ct).dtype))

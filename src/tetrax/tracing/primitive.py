@@ -75,7 +75,7 @@ class Primitive:
         raise self.missing("batch")
 
     def batch_axis(
-        self, axis: Any, operands: Sequence[Any], dims: Sequence[Any], **params: Any
+        self, axis: Any, operands: Sequence[Any], dims: Sequence[Any], /, **params: Any
     ) -> Any:
         """`batch` for operations that must know the mapped axis (collectives, programs)."""
         return self.batch(operands, dims, **params)

@@ -48,5 +48,10 @@ def is_undefined(x: Any) -> bool:
     return type(x) is UndefinedPrimal
 
 
+def aval_of(x: Any) -> ShapedArray:
+    """The type of an operand of a derivative rule, stand-in or not."""
+    return x.aval if type(x) is UndefinedPrimal or type(x) is Zero else get_aval(x)
+
+
 # JAX's rules use None for "not mapped"; libraries compare with `batching.not_mapped`.
 not_mapped = None
