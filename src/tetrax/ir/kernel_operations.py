@@ -384,7 +384,7 @@ def unlikely(condition: Expr, rare: Expr, usual: Expr) -> Expr:
     it.
     """
     chosen = select(condition, rare, usual)
-    if chosen.op != "select" or condition.op == "not":
+    if chosen.op != "select":
         return chosen
     return make("unlikely", usual.type, (condition, rare, usual))
 
