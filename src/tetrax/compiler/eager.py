@@ -113,6 +113,12 @@ def executable_of(closed: ClosedProgram) -> Executable:
     return found
 
 
+def clear_caches() -> None:
+    """Forget compiled programs and remembered result types."""
+    for cache in (_types, _single, _programs):
+        cache.clear()
+
+
 def check_special(name: str, outs: Sequence[Array]) -> None:
     """Raises FloatingPointError for NaN or infinity, as config.debug_nans and debug_infs ask."""
     for out in outs:

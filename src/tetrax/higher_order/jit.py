@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,10 +50,20 @@ class Options:
     inline: bool = False
 
 
+_all_jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
+
+
+def clear_jit_caches() -> None:
+    """Forget what every jitted function has traced."""
+    for jitted in list(_all_jitted):
+        jitted.clear_cache()
+
+
 class Jitted:
     """A function made by `jit`; call it like the original."""
 
     def __init__(self, fun: Callable[..., Any], options: Options) -> None:
+        _all_jitted.add(self)
         self._fun = fun
         self._options = options
         self._cache: dict[Any, Staged] = {}

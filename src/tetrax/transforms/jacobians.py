@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, tree
 from tetrax.ops.base import instantiate
+from tetrax.ops.slicing import slice_in_dim
 from tetrax.ops.structure import batch_at, reshape, transpose
 from tetrax.runtime.array import as_value, make_array
 from tetrax.tracing.value import get_aval
@@ -176,7 +177,10 @@ def _jacobian_rows(
 
 
 def _block(stack: Any, start: int, stop: int, shape: tuple[int, ...], forward: bool) -> Any:
-    part = stack[int(start) : int(stop)]
+    if getattr(stack, "dtype", None) == dtypes.float0:
+        part = stack[int(start) : int(stop)]
+    else:
+        part = slice_in_dim(stack, int(start), int(stop))
     if forward:
         inner = part.shape[1:]
         moved = transpose(part, (*range(1, part.ndim), 0))
