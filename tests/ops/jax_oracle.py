@@ -86,7 +86,9 @@ def check_vmap(mine: Case, theirs: Case, args: Sequence[Any], close: Callable) -
         return
     patterns = [tuple(0 for _ in args), tuple(-1 for _ in args)]
     if len(args) > 1:
-        patterns += [tuple(0 if i == j else None for j in range(len(args))) for i in range(len(args))]
+        patterns += [
+            tuple(0 if i == j else None for j in range(len(args))) for i in range(len(args))
+        ]
     rng = np.random.default_rng(2)
     for pattern in patterns:
         batched = [_batch(rng, x, axis) for x, axis in zip(args, pattern, strict=True)]

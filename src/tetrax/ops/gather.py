@@ -209,8 +209,8 @@ def gather(
 ) -> Any:
     """Windows of `slice_sizes` of `operand`, one at each index vector (last axis of the indices).
 
-    `mode` says what is read out of bounds: 'fill' (default) gives `fill_value`, by default NaN, or
-    the most extreme integer; 'clip' moves the window inside; 'promise_in_bounds' trusts you. Raises
+    `mode` says what is read out of bounds: 'fill' gives `fill_value`, by default NaN, or the most
+    extreme integer; 'clip' moves the window inside; 'promise_in_bounds' (default) trusts you. Raises
     ShapeError for dimension numbers that do not fit.
 
     >>> rows = GatherDimensionNumbers((1,), (0,), (0,))
@@ -219,8 +219,10 @@ def gather(
            [1., 0., 0.]], dtype=float32)
     """
     operand = as_value(operand)
-    mode = GatherScatterMode.from_any(mode)
-    if mode is FILL and fill_value is None:
+    mode = GatherScatterMode.from_any("promise_in_bounds" if mode is None else mode)
+    if mode is not FILL:
+        fill_value = None
+    elif fill_value is None:
         fill_value = _default_fill(operand.dtype)
     return gather_p.bind(
         operand,
