@@ -32,7 +32,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict) -> Any:
     """The value of `primitive` on concrete operands."""
     arrays: list[Any] = [x if type(x) is Array else as_value(x) for x in args]
     reference = primitive.reference
-    if reference is None or primitive.compile_eagerly:
+    if reference is None or primitive.runs_compiled([x.aval for x in arrays], params):
         outs = _compiled(primitive, arrays, params)
         outs = outs if primitive.multiple_results else outs[0]
     else:

@@ -84,6 +84,10 @@ class Primitive:
         """Whether the operation works across the mapped axis `name` even on unmapped operands."""
         return False
 
+    def runs_compiled(self, avals: Sequence[ShapedArray], params: dict) -> bool:
+        """Whether an eager call on such operands is better compiled than run by `reference`."""
+        return self.compile_eagerly
+
     def rereads(self, avals: Sequence[ShapedArray], params: dict) -> bool:
         """Whether `kernel` reads an element of an operand more than once."""
         return False
