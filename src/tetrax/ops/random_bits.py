@@ -291,8 +291,7 @@ def _bits_original(keys: np.ndarray, bit_width: int, shape: tuple[int, ...]) -> 
         bits = block
     else:
         shifts = np.arange(32 // bit_width, dtype=np.uint32) * np.uint32(bit_width)
-        # Shifts vary slowest, as in jax: all words shifted by 0 first.
-        parts = (block[..., None, :] >> shifts[:, None]) & np.uint32((1 << bit_width) - 1)
+        parts = (block[..., None] >> shifts) & np.uint32((1 << bit_width) - 1)
         bits = parts.reshape(*keys.shape, -1)[..., :size].astype(np.dtype(f"uint{bit_width}"))
     return bits.reshape((*keys.shape, *shape))
 
@@ -311,8 +310,9 @@ def _bits_original_scalar(
         high = _original_block((k0, k1), words, flat, numpy=False)
         low = _original_block((k0, k1), words, k.add(flat, k.index(size)), numpy=False)
         return k.bit_or(k.shl(k.convert(high, U64), const(32, U64)), k.convert(low, U64))
-    word = _original_block((k0, k1), words, k.rem(flat, k.index(words)), numpy=False)
-    amount = k.mul(k.div(flat, k.index(words)), k.index(bit_width))
+    per_word = k.index(32 // bit_width)
+    word = _original_block((k0, k1), words, k.div(flat, per_word), numpy=False)
+    amount = k.mul(k.rem(flat, per_word), k.index(bit_width))
     part = k.shr_logical(word, k.convert(amount, U32))
     return k.convert(part, element_type(np.dtype(f"uint{bit_width}")))
 

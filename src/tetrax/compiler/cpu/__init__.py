@@ -1,4 +1,7 @@
-"""The CPU backend: Kernel IR to LLVM IR text, object code and addresses."""
+"""The CPU backend: Kernel IR to LLVM IR text, object code and addresses.
+
+Importing it also gives the engine its sources of symbols: the library routines and LAPACK.
+"""
 
 from __future__ import annotations
 
@@ -9,5 +12,7 @@ from tetrax.compiler.cpu.backend import (
     kernel_llvm,
 )
 from tetrax.compiler.cpu.bounds import take_bounds_error
+from tetrax.compiler.cpu.library import gemm_scratch_bytes, library_address
+from tetrax.runtime.lapack import routine_address
 
 __all__ = ["KernelHandle", "compile_driver", "compile_kernels", "kernel_llvm", "take_bounds_error"]

@@ -1,9 +1,10 @@
-"""Library routines with run-time sizes, called by symbol from generated code; compiled once, on
-first use.
+"""Library routines with run-time sizes, called by symbol from generated code; compiled on first
+use.
 """
 
 from __future__ import annotations
 
+from tetrax.compiler.cpu.library.gemm import gemm_scratch_bytes
 from tetrax.compiler.cpu.library.registry import library_address
 
-__all__ = ["library_address"]
+__all__ = ["gemm_scratch_bytes", "library_address"]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from tetrax.compiler.cpu.emit_loops import branch, counted_loop
 from tetrax.compiler.cpu.emitter import Emitter
 from tetrax.compiler.cpu.library.gemm_tile import TileShape, tile_text
+from tetrax.compiler.cpu.library.gemm_vector import vector_functions, vector_symbol
 from tetrax.compiler.cpu.llvm_text import register_type
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_statements import Kernel
@@ -76,7 +77,8 @@ def gemm_module(type: ScalarType, target: Target) -> str:
         for masked in (False, True)
     ]
     internal = [text.replace("define void", "define internal void", 1) for text in tiles]
-    return "\n".join([*internal, _Routine(shape, target).text()])
+    vector = vector_functions(shape.tile(1), target)
+    return "\n".join([*internal, *vector, _Routine(shape, target).text()])
 
 
 _PARAMETERS = (
@@ -129,12 +131,43 @@ class _Routine:
     # --- the routine ---
 
     def text(self) -> str:
-        self.decide()
-        self.loop("%n", BLOCK_N, self.column_block)
+        unit = self.emit("icmp eq i64 %b_col, 1")
+        dots = self.both(self.emit("icmp eq i64 %b_row, 1"), self.emit("icmp eq i64 %a_col, 1"))
+        row = self.both(self.emit("icmp eq i64 %m, 1"), self.emit(f"or i1 {unit}, {dots}"))
+        branch(self.em, row, self.row_times_matrix, self.not_a_row)
         branch(self.em, self.emit("icmp sle i64 %k, 0"), self.clear)
         self.em.effect("ret void")
         body = "\n".join(self.em.scopes[0].lines)
         return f"define void @{self.shape.symbol}({_PARAMETERS}) nounwind {{\nentry:\n{body}\n}}\n"
+
+    def both(self, a: str, b: str) -> str:
+        return self.emit(f"and i1 {a}, {b}")
+
+    def row_times_matrix(self) -> None:
+        self.em.effect(
+            f"call void @{vector_symbol(self.shape.type)}(ptr %a, ptr %b, ptr %c, i64 %n, i64 %k, "
+            "i64 %a_col, i64 %b_row, i64 %b_col, i32 %accumulate)"
+        )
+
+    def not_a_row(self) -> None:
+        """A matrix times a column is a row times the transposed matrix, where the result is
+        contiguous.
+        """
+        unit = self.emit("icmp eq i64 %a_row, 1")
+        dots = self.both(self.emit("icmp eq i64 %a_col, 1"), self.emit("icmp eq i64 %b_row, 1"))
+        dense = self.both(self.emit("icmp eq i64 %c_row, 1"), self.emit(f"or i1 {unit}, {dots}"))
+        column = self.both(self.emit("icmp eq i64 %n, 1"), dense)
+        branch(self.em, column, self.matrix_times_column, self.blocked)
+
+    def matrix_times_column(self) -> None:
+        self.em.effect(
+            f"call void @{vector_symbol(self.shape.type)}(ptr %b, ptr %a, ptr %c, i64 %m, i64 %k, "
+            "i64 %b_row, i64 %a_col, i64 %a_row, i32 %accumulate)"
+        )
+
+    def blocked(self) -> None:
+        self.decide()
+        self.loop("%n", BLOCK_N, self.column_block)
 
     def decide(self) -> None:
         """What to pack."""
