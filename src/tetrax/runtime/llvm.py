@@ -27,6 +27,9 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 _DECLARED = re.compile(r"^(?:declare [^@\n]*)?@\"?([\w.$]+)\"?(?:\(| = external )", re.MULTILINE)
 
+_LEVEL = 1
+"""LLVM's effort for generated code: level 2 takes longer and makes nothing faster."""
+
 VERSION = f"llvmlite-{llvmlite.__version__}"
 
 
@@ -62,9 +65,9 @@ def compile_object(text: str, optimise: bool = False) -> bytes:
     with _lock:
         _initialise()
         module = llvm.parse_assembly(text)
-        module.triple = _machine(2).triple
+        module.triple = _machine(_LEVEL).triple
         module.verify()
-        machine = _machine(3 if optimise else 2)
+        machine = _machine(3 if optimise else _LEVEL)
         if optimise:
             options = llvm.create_pipeline_tuning_options(speed_level=3)
             builder = llvm.create_pass_builder(machine, options)
@@ -76,7 +79,7 @@ def assembly(text: str) -> str:
     """Machine code as text, for people."""
     with _lock:
         _initialise()
-        return _machine(2).emit_assembly(llvm.parse_assembly(text))
+        return _machine(_LEVEL).emit_assembly(llvm.parse_assembly(text))
 
 
 def declared_symbols(text: str) -> list[str]:
@@ -98,7 +101,7 @@ class Linker:
         with _lock:
             _initialise()
             if self._jit is None:
-                self._jit = llvm.create_lljit_compiler(_machine(2))
+                self._jit = llvm.create_lljit_compiler(_machine(_LEVEL))
             builder = llvm.JITLibraryBuilder()
             builder.add_object_img(code)
             builder.add_current_process()

@@ -14,7 +14,7 @@ from tetrax.ir.kernel_index import affine_of
 from tetrax.ir.kernel_statements import Block, If, Loop, Statement, Store
 from tetrax.ir.kernel_types import I64
 
-_SMALL_BODY, _MEDIUM_BODY = 16, 48
+_SMALL_BODY, _MEDIUM_BODY = 16, 24
 """Node counts up to which a fold keeps four, or two, vectors of accumulators in flight."""
 
 
