@@ -68,6 +68,12 @@ from tetrax.ops.bits_and_compare import (
     shift_right_logical_p,
     xor_p,
 )
+from tetrax.ops.contract import (
+    batch_matmul,
+    dot,
+    dot_general,
+    dot_general_p,
+)
 from tetrax.ops.convert import (
     bitcast_convert_type,
     bitcast_convert_type_p,
@@ -117,6 +123,11 @@ from tetrax.ops.join import (
 )
 from tetrax.ops.join import (
     slice_ as slice,
+)
+from tetrax.ops.precision import (
+    DotAlgorithm,
+    DotAlgorithmPreset,
+    Precision,
 )
 from tetrax.ops.scatter import (
     scatter,
@@ -237,8 +248,11 @@ from tetrax.ops.transcendental import (
 )
 
 __all__ = [
+    "DotAlgorithm",
+    "DotAlgorithmPreset",
     "GatherDimensionNumbers",
     "GatherScatterMode",
+    "Precision",
     "ScatterDimensionNumbers",
     "abs",
     "abs_p",
@@ -259,6 +273,7 @@ __all__ = [
     "atan_p",
     "atanh",
     "atanh_p",
+    "batch_matmul",
     "bitcast_convert_type",
     "bitcast_convert_type_p",
     "bitwise_and",
@@ -296,6 +311,9 @@ __all__ = [
     "cosh_p",
     "div",
     "div_p",
+    "dot",
+    "dot_general",
+    "dot_general_p",
     "dynamic_index_in_dim",
     "dynamic_slice",
     "dynamic_slice_in_dim",

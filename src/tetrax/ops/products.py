@@ -1,0 +1,87 @@
+"""Matrix products inside loop nests: calls of the library routine, and what they need.
+
+    void tetrax_gemm_f32(a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, accumulate, scratch)
+
+computes `C = A B`, or `C += A B`, for any strides of A and B; f32 and f64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tetrax.ir import kernel
+from tetrax.ir.kernel_builder import KernelBuilder
+from tetrax.ir.kernel_expr import Buffer, Expr
+from tetrax.ir.kernel_types import F32, F64, I32, ScalarType
+
+# Blocks the routine packs its operands into: depth, rows, columns (with tile remainders).
+BLOCK_K, BLOCK_M, BLOCK_N = 256, 144, 3072
+MULTIPLICANDS = (F32, F64)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix in a buffer, by the strides of its rows and columns in scalars."""
+
+    buffer: Buffer
+    offset: Expr
+    row: int
+    column: int
+
+    def at(self, offset: Any) -> Matrix:
+        """The same matrix somewhere else in the buffer."""
+        return Matrix(self.buffer, kernel.add(self.offset, offset), self.row, self.column)
+
+    def transposed(self) -> Matrix:
+        return Matrix(self.buffer, self.offset, self.column, self.row)
+
+
+def scratch_elements(m: int, n: int, k: int) -> int:
+    """Scratch space that a product of these sizes may need, in elements."""
+    columns = -(-min(n, BLOCK_N) // 16) * 16
+    rows = -(-min(m, BLOCK_M) // 6) * 6
+    return min(k, BLOCK_K) * (columns + rows) + 128
+
+
+class Multiplier:
+    """Emits products of matrices of one type and one size into a kernel."""
+
+    def __init__(self, builder: KernelBuilder, type: ScalarType, m: int, n: int, k: int) -> None:
+        self.builder, self.type = builder, type
+        self.m, self.n, self.k = m, n, k
+        # One row is what the routine does well; one column is the transposed product.
+        self.swapped = n == 1 and m > 1
+        size = max(scratch_elements(m, n, k), scratch_elements(n, m, k))
+        self.scratch = builder.temporary(type, size)
+
+    def multiply(self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False) -> None:
+        """`c = a b` or `c += a b`; elements of a row of `c` must be neighbours."""
+        m, n = self.m, self.n
+        row = c.row
+        if self.swapped:
+            a, b, m, n, row = b.transposed(), a.transposed(), n, m, m
+        builder = self.builder
+        builder.call(
+            f"tetrax_gemm_{self.type.name}",
+            builder.address(a.buffer, a.offset),
+            builder.address(b.buffer, b.offset),
+            builder.address(c.buffer, c.offset),
+            *(kernel.index(size) for size in (m, n, self.k)),
+            *(kernel.index(stride) for stride in (a.row, a.column, b.row, b.column, row)),
+            kernel.const(int(accumulate), I32),
+            builder.address(self.scratch),
+        )
+
+
+def joint_stride(extents: Sequence[int], strides: Sequence[int]) -> int | None:
+    """The one stride of several axes seen as one, or None if they do not follow each other."""
+    kept = [(n, s) for n, s in zip(extents, strides, strict=True) if n != 1]
+    for (_, outer), (extent, inner) in zip(kept, kept[1:], strict=False):
+        if outer != extent * inner:
+            return None
+    return kept[-1][1] if kept else 1
+
+
+__all__ = ["MULTIPLICANDS", "Matrix", "Multiplier", "joint_stride", "scratch_elements"]
