@@ -452,6 +452,19 @@ def _negated(x: Any) -> Any:
     return REGISTRY["neg"].bind(x)
 
 
+stop_gradient_p = Elementwise(
+    "stop_gradient",
+    1,
+    accepts=FLOATS + COMPLEX,
+    scalar=lambda x: x,
+    reference=np.copy,
+    stablehlo=lambda context, operands, outs: list(operands),
+    widen=False,
+    cost=0,
+    facts=TestFacts(ulp=0, excluded=(("jvp", "its derivative is zero by definition"),)),
+)
+
+
 class OptimizationBarrier(Linear):
     """Results are the operands; the compiler neither merges nor moves work across."""
 
@@ -562,3 +575,17 @@ def optimization_barrier(operand: Any) -> Any:
     """The tree `operand` itself; computations are not moved across."""
     leaves, structure = tree.flatten(operand)
     return tree.unflatten(structure, optimization_barrier_p.bind(*map(as_value, leaves)))
+
+
+def stop_gradient(x: Any) -> Any:
+    """The tree `x` itself, treated as a constant by differentiation.
+
+    >>> stop_gradient(2.0)
+    Array(2., dtype=float32, weak_type=True)
+    """
+
+    def one(leaf: Any) -> Any:
+        value = as_value(leaf)
+        return stop_gradient_p.bind(value) if dtype_kind(value.aval.dtype) in "fc" else leaf
+
+    return tree.map(one, x)
