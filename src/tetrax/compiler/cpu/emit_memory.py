@@ -40,34 +40,36 @@ def _alignment(type: ScalarType) -> str:
 
 
 def _pointer(emitter: Emitter, buffer: Buffer, access: Access, shift: int = 0) -> str:
-    """The address of lane 0, `shift` elements further."""
-    element = memory_type(buffer.element)
-    base = emitter.addresses[buffer]
+    """The address of lane 0, `shift` elements further.
+
+    The parts of the offset are added from the outermost loop inwards, each where it is known.
+    """
+    parts = [_linear_part(emitter, var, coefficient) for var, coefficient in access.linear]
     if not (access.rest.op == "const" and access.rest.data == 0):
-        base = _invariant_address(emitter, buffer, access.rest, element)
-    for var, coefficient in access.linear:
-        index = emitter.bindings[var].text
-        if coefficient != 1:
-            index = emitter.emit(f"mul i64 {index}, {coefficient}")
-        base = emitter.emit(f"getelementptr {element}, ptr {base}, i64 {index}")
-    if shift:
-        base = emitter.emit(f"getelementptr {element}, ptr {base}, i64 {shift}")
-    return base
+        text = emitter.operand(access.rest)
+        found = emitter.find(access.rest)
+        parts.append((0 if found is None else found[1], text))
+    element = memory_type(buffer.element)
+    base, reached = emitter.addresses[buffer], 0
+    for depth, text in sorted(parts, key=lambda part: part[0]):
+        reached = max(reached, depth)
+        base = _moved(emitter, reached, base, element, text)
+    return base if shift == 0 else _moved(emitter, reached, base, element, str(shift))
 
 
-def _invariant_address(emitter: Emitter, buffer: Buffer, rest: Expr, element: str) -> str:
-    """The address of a lane-invariant offset, computed where the offset is."""
-    offset = emitter.operand(rest)
-    found = emitter.find(rest)
-    depth = 0 if found is None else found[1]
-    key = ("address", buffer, offset)
-    home = emitter.scopes[depth]
-    if key not in home.values:
-        saved, emitter.scopes = emitter.scopes, emitter.scopes[: depth + 1]
-        base = emitter.addresses[buffer]
-        home.values[key] = emitter.emit(f"getelementptr {element}, ptr {base}, i64 {offset}")
-        emitter.scopes = saved
-    return home.values[key]
+def _moved(emitter: Emitter, depth: int, base: str, element: str, offset: str) -> str:
+    instruction = f"getelementptr {element}, ptr {base}, i64 {offset}"
+    return emitter.once(depth, instruction, lambda: emitter.emit(instruction))
+
+
+def _linear_part(emitter: Emitter, var: Expr, coefficient: int) -> tuple[int, str]:
+    """(depth, text) of a lane-varying loop variable's share of an offset, in lane 0."""
+    binding = emitter.bindings[var]
+    if coefficient == 1:
+        return binding.depth, binding.text
+    instruction = f"mul i64 {binding.text}, {coefficient}"
+    text = emitter.once(binding.depth, instruction, lambda: emitter.emit(instruction))
+    return binding.depth, text
 
 
 def from_memory(emitter: Emitter, type: ScalarType, text: str, lanes: int) -> str:

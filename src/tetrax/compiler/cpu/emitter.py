@@ -139,17 +139,24 @@ class Emitter:
         return self._splat(node, text, lanes)
 
     def _splat(self, node: Expr, text: str, lanes: int) -> str:
-        key = ("splat", text, lanes)
         found = self.find(node)
         assert found is not None
-        home = self.scopes[found[1]]
-        wide = home.values.get(key)
-        if wide is None:
-            saved, self.scopes = self.scopes, self.scopes[: found[1] + 1]
-            wide = self.splat_text(text, register_type(node.type), lanes)
+        return self.once(
+            found[1],
+            ("splat", text, lanes),
+            lambda: self.splat_text(text, register_type(node.type), lanes),
+        )
+
+    def once(self, depth: int, key: Hashable, make: Callable[[], str]) -> str:
+        """What `make` emits in the scope of a depth, emitted there only once for a key."""
+        home = self.scopes[depth]
+        text = home.values.get(key)
+        if text is None:
+            saved, self.scopes = self.scopes, self.scopes[: depth + 1]
+            text = make()
             self.scopes = saved
-            home.values[key] = wide
-        return wide
+            home.values[key] = text
+        return text
 
     def splat_text(self, text: str, scalar: str, lanes: int) -> str:
         """A scalar value repeated in a vector, in the current block."""
@@ -225,15 +232,12 @@ class Emitter:
         binding = self.bindings[node]
         if not binding.linear:
             return binding.text
-        key = ("lanes", node, binding.text)
-        scope = self.scopes[binding.depth]
-        if key not in scope.values:
-            saved, self.scopes = self.scopes, self.scopes[: binding.depth + 1]
-            wide = self.splat_text(binding.text, "i64", binding.lanes)
-            vector = f"<{binding.lanes} x i64>"
-            scope.values[key] = self.emit(f"add {vector} {wide}, {lane_numbers(binding.lanes)}")
-            self.scopes = saved
-        return scope.values[key]
+        return self.once(binding.depth, ("lanes", node, binding.text), lambda: self._count(binding))
+
+    def _count(self, binding: Binding) -> str:
+        """The vector of a linear variable's values."""
+        wide = self.splat_text(binding.text, "i64", binding.lanes)
+        return self.emit(f"add <{binding.lanes} x i64> {wide}, {lane_numbers(binding.lanes)}")
 
     # --- where values go ---
 

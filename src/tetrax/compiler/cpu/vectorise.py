@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tetrax.compiler.cpu.emitter import AliasClass, Emitter, alias_class
 from tetrax.compiler.cpu.target import Target
-from tetrax.ir.kernel_expr import Expr
+from tetrax.ir.kernel_expr import Expr, fold_parts
 from tetrax.ir.kernel_index import affine_of
 from tetrax.ir.kernel_statements import Block, If, Loop, Statement, Store
 from tetrax.ir.kernel_types import I64
@@ -213,7 +213,7 @@ def loop_plan(emitter: Emitter, loop: Loop) -> LoopPlan | None:
     if not contiguous and not _reads_in_order(loads, var):
         return None
     nodes = value_nodes(roots)
-    if not _fits_lanes(emitter, nodes, var):
+    if not _fits_lanes(emitter, nodes, var) or _folds_read_in_order(emitter, nodes, var):
         return None
     bits = max(_lane_bits(nodes, var), *(s.buffer.element.bits for s in stores))
     lanes = _loop_lanes(emitter.target, bits, nodes, var)
@@ -228,6 +228,22 @@ def loop_plan(emitter: Emitter, loop: Loop) -> LoopPlan | None:
         and all(stride_of(s.offset, var) for s in stores)
     )
     return LoopPlan(lanes, overlapped)
+
+
+def _folds_read_in_order(emitter: Emitter, nodes: list[Expr], var: Expr) -> bool:
+    """Whether a fold inside would run in lanes of its own and read memory in order, but not so
+    in lanes of the loop.
+    """
+    for node in nodes:
+        if node.op != "fold" or var not in node.free:
+            continue
+        extents, _, updates = fold_parts(node)
+        loops = tuple(zip(node.data.variables, extents, strict=True))
+        loads = all_loads(updates)
+        spread = any(stride_of(load.args[0], var) not in (0, 1) for load in loads)
+        if loads and spread and fold_plan(emitter, loops, updates, node.data.reassociate):
+            return True
+    return False
 
 
 def _loop_lanes(target: Target, bits: int, nodes: list[Expr], var: Expr) -> int:
