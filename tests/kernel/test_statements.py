@@ -342,3 +342,22 @@ def test_equal_kernels_are_compiled_once():
     second = elementwise(12, k.F32, lambda v: k.add(v, 1.0))
     handles = compile_kernels([first, second])
     assert handles[0] == handles[1]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(16, 16), (37, 50), (64, 33), (100, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.complex128])
+def test_transpositions_in_strips(rows, columns, dtype):
+    parts = 2 if np.dtype(dtype).kind == "c" else 1
+    element = k.F64 if parts == 2 else k.scalar_type(np.dtype(dtype))
+    b = KernelBuilder()
+    x = b.input("x", element, rows * columns * parts)
+    y = b.output("y", element, rows * columns * parts)
+    with b.nest((rows, columns)) as (i, j):
+        for part in range(parts):
+            source = k.add(k.mul(k.add(k.mul(j, rows), i), parts), part)
+            target = k.add(k.mul(k.add(k.mul(i, columns), j), parts), part)
+            b.store(y, target, b.load(x, source))
+    values = RNG.integers(-100, 100, (columns, rows)).astype(dtype)
+    out = np.zeros((rows, columns), dtype)
+    call_kernel(b.build("transpose"), values, out)
+    np.testing.assert_array_equal(out, values.T)

@@ -15,6 +15,7 @@ from tetrax.compiler.cpu.emitter import Emitter
 from tetrax.compiler.cpu.legalise import legalise
 from tetrax.compiler.cpu.llvm_text import register_type
 from tetrax.compiler.cpu.target import Target
+from tetrax.compiler.cpu.tiling import tile_transpositions
 from tetrax.ir.kernel_expr import Buffer
 from tetrax.ir.kernel_statements import Kernel
 
@@ -38,7 +39,7 @@ def emit_kernel(
 
     The kernel must satisfy `ir.kernel_check`; `number` names it in bounds reports.
     """
-    legal = legalise(kernel, target)
+    legal = legalise(tile_transpositions(kernel), target)
     emitter = Emitter(legal, target, _RULES, check_bounds)
     emitter.kernel_number = number
     parameters = _bind_parameters(emitter, legal)
