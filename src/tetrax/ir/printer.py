@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 import string
 from typing import Any
 
 import numpy as np
-from tetrax.ir.atoms import DropVar, Literal, Var
+from tetrax.ir.atoms import DropVar, Literal
 from tetrax.ir.types import ShapedArray
 
 _INDENT = "  "
@@ -88,8 +89,8 @@ def param_text(value: Any, indent: int = 0) -> str:
         return f"({inner}{',' if len(value) == 1 else ''})"
     if isinstance(value, np.dtype):
         return value.name
-    if isinstance(value, Var):
-        return repr(value)
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
     if callable(value) and hasattr(value, "__name__"):
         return value.__name__
     return repr(value)
