@@ -361,3 +361,21 @@ def test_transpositions_in_strips(rows, columns, dtype):
     out = np.zeros((rows, columns), dtype)
     call_kernel(b.build("transpose"), values, out)
     np.testing.assert_array_equal(out, values.T)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_float_remainder_is_that_of_c(dtype):
+    x = np.array([5.5, -5.5, 5.5, 0.0, -0.0, np.inf, 1.0, np.nan, 1e10, 7.0, -7.0], dtype)
+    y = np.array([2.0, 2.0, -2.0, 3.0, 3.0, 3.0, 0.0, 1.0, 0.1, np.inf, 7.0], dtype)
+    element = k.scalar_type(x.dtype)
+    b = KernelBuilder()
+    first, second = b.input("x", element, len(x)), b.input("y", element, len(x))
+    out = b.output("z", element, len(x))
+    with b.loop(len(x)) as i:
+        b.store(out, i, k.rem(b.load(first, i), b.load(second, i)))
+    result = np.zeros_like(x)
+    call_kernel(b.build("remainder"), x, y, result)
+    with np.errstate(invalid="ignore"):
+        expected = np.fmod(x, y)
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result[:5]), np.signbit(expected[:5]))

@@ -131,3 +131,15 @@ def test_builder_reports_a_carry_without_a_loop():
     b.carry("lost", value_zero())
     with pytest.raises(KernelError, match="no loop was opened"):
         b.build("bad")
+
+
+def test_shared_index_expressions_stay_cheap():
+    """A binary search in fifty steps: without caches each step would double the work."""
+    low, high = k.index(0), k.index(1 << 50)
+    needle, table = k.variable("needle", k.F32), k.Buffer("table", k.F32, 1 << 50)
+    for _ in range(50):
+        middle = k.div(k.add(low, high), 2)
+        before = k.lt(k.load(table, middle), needle)
+        low, high = k.select(before, middle, low), k.select(before, high, middle)
+    y = k.Buffer("y", k.I64, 1, "out")
+    check(k.Kernel("search", (table, y), (needle,), k.store(y, 0, low)))

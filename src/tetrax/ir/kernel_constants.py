@@ -7,6 +7,7 @@ the bits of its value as an int: so NaNs compare equal to themselves and the two
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from tetrax.ir.kernel_expr import Expr, make
@@ -33,7 +34,7 @@ def bits_value(bits: int, type: ScalarType) -> float:
     return float(np.array(bits, dtype=_BITS_DTYPE[type.bytes]).view(type.dtype).astype(np.float64))
 
 
-def const(value: object, type: ScalarType) -> Expr:
+def const(value: Any, type: ScalarType) -> Expr:
     """A constant; integers wrap to the type, floats round to it.
 
     `value` may be anything NumPy makes a scalar of; bits of integers wider than 53 bits are kept.

@@ -47,7 +47,17 @@ class Expr:
     buffer, the bound variables of a fold. Arithmetic operators build new nodes; `==` is identity.
     """
 
-    __slots__ = ("__weakref__", "affine", "args", "data", "free", "op", "serial", "type")
+    __slots__ = (
+        "__weakref__",
+        "affine",
+        "args",
+        "data",
+        "free",
+        "interval",
+        "op",
+        "serial",
+        "type",
+    )
 
     op: str
     type: ScalarType
@@ -55,7 +65,8 @@ class Expr:
     data: Any
     free: frozenset[Expr]
     serial: int
-    affine: object
+    affine: Any  # caches of ir/kernel_index.py
+    interval: Any
 
     def __repr__(self) -> str:
         return short_text(self)
@@ -86,6 +97,7 @@ def make(op: str, type: ScalarType, args: tuple[Expr, ...] = (), data: Hashable 
             found.data = data
             found.serial = next(_serial)
             found.affine = None
+            found.interval = ()
             found.free = _free_variables(found)
             _nodes[key] = found
         return found

@@ -161,8 +161,10 @@ _INTERVALS = {
 
 def interval_of(node: Expr) -> Interval | None:
     """Inclusive bounds of an i64 expression's value, or None where they are not known."""
-    rule = _INTERVALS.get(node.op)
-    return None if rule is None else rule(node)
+    if node.interval == ():  # not asked before; shared subexpressions must cost only once
+        rule = _INTERVALS.get(node.op)
+        node.interval = None if rule is None else rule(node)
+    return node.interval
 
 
 def _affine_interval(view: Affine) -> Interval | None:

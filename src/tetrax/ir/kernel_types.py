@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 
@@ -68,7 +69,7 @@ class ScalarType:
         return type_named, (self.name,)
 
 
-def _type(name: str, kind: str, bits: int, dtype: object) -> ScalarType:
+def _type(name: str, kind: str, bits: int, dtype: Any) -> ScalarType:
     return ScalarType(name, kind, bits, np.dtype(dtype))
 
 

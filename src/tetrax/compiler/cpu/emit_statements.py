@@ -236,7 +236,7 @@ def _lane_if(emitter: Emitter, statement: If, lanes: int, mask: str | None) -> N
         _lanes(emitter, side, lanes, both)
 
 
-_STATEMENTS: dict[type, Callable[[Emitter, Statement], None]] = {
+_STATEMENTS: dict[type, Callable[..., None]] = {
     Block: _block,
     Store: _store,
     If: _if,
