@@ -16,7 +16,15 @@ from tetrax.ir import scalar
 from tetrax.ir.kernel_types import BOOL, F32
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
-from tetrax.ops.structure import batch_at, broadcast_in_dim, instantiate
+from tetrax.ops.structure import (
+    batch_at,
+    broadcast_in_dim,
+    broadcast_in_dim_p,
+    instantiate,
+    reduce_sum_p,
+    reshape_p,
+    transpose_p,
+)
 from tetrax.runtime.array import Array, as_value, wrap
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.symbolic import Zero
@@ -66,6 +74,42 @@ def register(primitive: Primitive, facts: TestFacts | None = None) -> Any:
     primitive.facts = facts or TestFacts()  # type: ignore[attr-defined]
     REGISTRY[primitive.name] = primitive
     return primitive
+
+
+_MATRIX = ShapedArray((3, 4), np.float32)
+register(
+    broadcast_in_dim_p,
+    TestFacts(
+        ulp=0,
+        samples=lambda: [
+            ([_MATRIX], {"shape": (2, 3, 4), "broadcast_dimensions": (1, 2), "sharding": None}),
+            (
+                [ShapedArray((3, 1), np.int32)],
+                {"shape": (3, 5), "broadcast_dimensions": (0, 1), "sharding": None},
+            ),
+        ],
+    ),
+)
+register(transpose_p, TestFacts(ulp=0, samples=lambda: [([_MATRIX], {"permutation": (1, 0)})]))
+register(
+    reshape_p,
+    TestFacts(
+        ulp=0,
+        samples=lambda: [
+            ([_MATRIX], {"new_sizes": (2, 6), "dimensions": None, "sharding": None})
+        ],
+    ),
+)
+register(
+    reduce_sum_p,
+    TestFacts(
+        samples=lambda: [
+            ([ShapedArray((3, 4), t)], {"axes": axes, "out_sharding": None})
+            for t in (np.float32, np.int32, np.complex64)
+            for axes in ((0,), (1,), (0, 1))
+        ]
+    ),
+)
 
 
 Derivative = Callable[..., Any]
