@@ -15,7 +15,7 @@ from tetrax.compiler.cpu import compile_driver, compile_kernels
 from tetrax.config import config
 from tetrax.ir import kernel as k
 from tetrax.ir.kernel_builder import KernelBuilder
-from tetrax.runtime import disk_cache, lapack
+from tetrax.runtime import disk_cache, lapack, threads
 
 
 def test_every_lapack_routine_in_the_table_exists():
@@ -125,3 +125,13 @@ def test_an_unusable_cache_warns_once(tmp_path):
             assert disk_cache.read("key") is None
     finally:
         config.update("cache_dir", before)
+
+
+def test_worker_count_follows_the_setting():
+    assert 1 <= threads.available_cores() <= os.cpu_count()
+    before = config.num_threads
+    config.update("num_threads", 3)
+    try:
+        assert threads.worker_count() == 3
+    finally:
+        config.update("num_threads", before)

@@ -11,6 +11,7 @@ from tetrax.compiler.cpu.emit import FunctionText, emit_kernel, module_text
 from tetrax.compiler.cpu.target import Target, host_target
 from tetrax.compiler.cpu.version import code_version
 from tetrax.config import config
+from tetrax.ir.kernel_check import check
 from tetrax.ir.kernel_printer import text
 from tetrax.ir.kernel_statements import Kernel
 from tetrax.runtime import disk_cache, llvm
@@ -34,6 +35,9 @@ def compile_kernels(kernels: Sequence[Kernel]) -> list[KernelHandle]:
     target = host_target()
     bounds = bool(config.check_bounds)
     symbols = [_symbol(kernel, target, bounds) for kernel in kernels]
+    if config.enable_checks:
+        for kernel in kernels:
+            check(kernel)
     if bounds:
         for symbol, kernel in zip(symbols, kernels, strict=True):
             register_kernel(_number(symbol), kernel)
