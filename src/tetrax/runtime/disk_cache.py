@@ -39,6 +39,8 @@ def folder() -> Path | None:
 
 def _wanted() -> str | None:
     """The folder asked for; an empty setting or 'off' turns the cache off."""
+    if not config.enable_compilation_cache:
+        return None
     chosen = config.cache_dir
     if chosen is None:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
