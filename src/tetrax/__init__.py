@@ -72,6 +72,8 @@ float0 = dtypes.float0
 # The two seams: what evaluates an operation, and what operators mean (numpy/_array_methods.py).
 _set_evaluator(_evaluate)
 lax = importlib.import_module("tetrax.lax")
+numpy = importlib.import_module("tetrax.numpy")
+importlib.import_module("tetrax.numpy._array_methods").install()
 
 __version__ = "0.1.0"
 
@@ -138,6 +140,7 @@ __all__ = [
     "make_user_context",
     "named_call",
     "named_scope",
+    "numpy",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
     "process_count",

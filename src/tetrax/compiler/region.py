@@ -63,8 +63,17 @@ class Module:
 class Region:
     """Lowers one program."""
 
-    def __init__(self, module: Module, closed: ClosedProgram, in_slots: Sequence[Slot]) -> None:
+    def __init__(
+        self,
+        module: Module,
+        closed: ClosedProgram,
+        in_slots: Sequence[Slot],
+        loop: LoopStep | None = None,
+    ) -> None:
         self.module = module
+        # The loop whose body this is. Only the body itself may decide to keep or update a carry in
+        # place: what happens inside a branch does not happen on every turn.
+        self.loop = loop
         self.closed = module.optimise(closed)
         program = self.closed.program
         self.slots: dict[Var, Slot] = dict(zip(program.invars, in_slots, strict=True))
@@ -107,7 +116,8 @@ class Region:
             if isinstance(atom, Literal):
                 copies.append((atom, slot))
             elif atom in self.slots:
-                _keep_unchanged_carry(self.slots[atom], slot)
+                if self._is_own_carry(self.slots[atom], slot):
+                    self.loop.carries[slot.index].in_place = True  # type: ignore[union-attr]
                 copies.append((atom, slot))
             else:
                 self.slots[atom] = slot
@@ -139,13 +149,17 @@ class Region:
         if operand in self.owned and target is None:
             self.slots[out] = source  # type: ignore[assignment]
             self.owned.add(out)
-        elif (
+        elif self._is_own_carry(source, target):
+            self.loop.carries[target.index].in_place = True  # type: ignore[union-attr]
+
+    def _is_own_carry(self, source: Slot | None, target: Slot | None) -> bool:
+        """Whether both are the same carry of the loop whose body this is."""
+        return (
             isinstance(source, CarrySlot)
             and isinstance(target, CarrySlot)
-            and source.loop is target.loop
+            and source.loop is target.loop is self.loop
             and source.index == target.index
-        ):
-            source.loop.carries[source.index].in_place = True
+        )
 
     # -- items ---------------------------------------------------------------------------------
 
@@ -240,7 +254,8 @@ class Region:
         loop.condition = Region(
             self.module, described.condition, [*condition_consts, *current]
         ).lower([loop.condition_slot])
-        loop.body = Region(self.module, described.body, [*body_consts, *current]).lower(following)
+        body = Region(self.module, described.body, [*body_consts, *current], loop)
+        loop.body = body.lower(following)
         self._finish_loop(loop)
 
     def _scan(self, eqn: Equation, described: Scan) -> None:
@@ -258,7 +273,7 @@ class Region:
             None if isinstance(v, DropVar) else SliceSlot(self.slot(v), loop, _slice_bytes(v.aval))
             for v in eqn.outvars[described.carry :]
         ]
-        body = Region(self.module, described.body, [*slots[:first], *current, *stacked_in])
+        body = Region(self.module, described.body, [*slots[:first], *current, *stacked_in], loop)
         loop.body = body.lower([*following, *stacked_out])
         self._finish_loop(loop)
 
@@ -300,13 +315,6 @@ def _reads(item: Item) -> set[Var]:
     if isinstance(item, Group):
         return item.reads
     return {atom for atom in item.invars if isinstance(atom, Var)}
-
-
-def _keep_unchanged_carry(source: Slot, target: Slot) -> None:
-    """A carry that the body hands on as it is needs neither copy nor swap."""
-    if isinstance(source, CarrySlot) and isinstance(target, CarrySlot):
-        if source.loop is target.loop and source.index == target.index:
-            source.loop.carries[source.index].in_place = True
 
 
 def _same_carry(a: Slot, b: Slot) -> bool:

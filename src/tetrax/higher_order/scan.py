@@ -273,9 +273,9 @@ def _transpose_scan(
 ) -> list[Any]:
     """The loop backwards: carries are cotangents of the carry and of the linear constants."""
     first, last = num_consts, num_consts + num_carry
-    linear = [is_undefined(x) for x in operands]
-    if not all(linear[first:last]):
-        raise NotImplementedError("a scan is transposed only where its whole carry is linear")
+    # A carry that starts from a known value (zeros of a tangent that grows in the loop) is linear
+    # inside the loop all the same; its initial value just gets no cotangent.
+    linear = [is_undefined(x) or first <= i < last for i, x in enumerate(operands)]
     lin_consts = [i for i in range(first) if linear[i]]
     fixed_consts = [i for i in range(first) if not linear[i]]
     lin_xs = [i for i in range(last, len(operands)) if linear[i]]
@@ -283,7 +283,7 @@ def _transpose_scan(
     ys_cts = cts[num_carry:]
     ys_nonzero = tuple(type(ct) is not Zero for ct in ys_cts)
     body = _transposed_body(jaxpr, tuple(linear), num_consts, num_carry, ys_nonzero)
-    carry_avals = [operands[i].aval.to_cotangent_aval() for i in range(first, last)]
+    carry_avals = [_operand_aval(x).to_cotangent_aval() for x in operands[first:last]]
     const_avals = [operands[i].aval.to_cotangent_aval() for i in lin_consts]
     start = [zeros(a) for a in const_avals] + [
         instantiate(ct) if type(ct) is not Zero else zeros(a)
@@ -302,8 +302,14 @@ def _transpose_scan(
     results: list[Any] = [None] * len(operands)
     found = iter(outs)
     for i in (*lin_consts, *range(first, last), *lin_xs):
-        results[i] = next(found)
+        value = next(found)
+        results[i] = value if is_undefined(operands[i]) else None
     return results
+
+
+def _operand_aval(x: Any) -> ShapedArray:
+    """The type of a transposed operand, known or not."""
+    return x.aval if is_undefined(x) else get_aval(x)
 
 
 @cached_on_program
