@@ -13,7 +13,7 @@ from tetrax.ir.kernel_types import BOOL, F32
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
 from tetrax.ops import axes as ax
-from tetrax.ops.base import TestFacts, register
+from tetrax.ops.base import TestFacts, real_dtype, register
 from tetrax.ops.bilinear import Bilinear
 from tetrax.ops.contract_emit import emit_product
 from tetrax.ops.precision import DotAlgorithm, DotAlgorithmPreset, canonical_precision

@@ -21,22 +21,22 @@ def flat(index: Sequence[Any], strides: Sequence[int]) -> Any:
     return offset
 
 
-def vector_nest(builder: Any, extents: Sequence[int]) -> Any:
+def vector_nest(builder: Any, extents: Sequence[int], kind: str = "vector") -> Any:
     """Loops over independent stores, the innermost by vectors."""
-    return _VectorNest(builder, extents)
+    return _VectorNest(builder, extents, kind)
 
 
 class _VectorNest(ExitStack):
-    def __init__(self, builder: Any, extents: Sequence[int]) -> None:
+    def __init__(self, builder: Any, extents: Sequence[int], kind: str) -> None:
         super().__init__()
-        self._builder, self._extents = builder, extents
+        self._builder, self._extents, self._kind = builder, extents, kind
 
     def __enter__(self) -> tuple[Any, ...]:  # type: ignore[override]
         super().__enter__()
         if not self._extents:
             return ()
         outer = self.enter_context(self._builder.nest(self._extents[:-1]))
-        inner = self.enter_context(self._builder.loop(self._extents[-1], "vector"))
+        inner = self.enter_context(self._builder.loop(self._extents[-1], self._kind))
         return (*outer, inner)
 
 
@@ -50,14 +50,27 @@ def load_scalar(builder: Any, stored: Any, offset: Any) -> scalar.Scalar:
     )
 
 
-def store_scalar(builder: Any, stored: Any, offset: Any, value: scalar.Scalar) -> None:
-    """Write the element of a stored array at a flat offset."""
-    if not is_complex(stored.dtype):
+def store_scalar(
+    builder: Any, stored: Any, offset: Any, value: scalar.Scalar, spare: Any = None
+) -> None:
+    """Write the element of a stored array at a flat offset.
+
+    A complex value made of the element itself needs `spare`, a (buffer, offset) that keeps the new
+    real part until the imaginary one, which reads the old real part, is written.
+    """
+    if not isinstance(value, scalar.Complex):
         builder.store(stored.buffer, offset, value)
         return
     first = kernel.mul(offset, parts(stored.dtype))
-    builder.store(stored.buffer, first, value.re)  # type: ignore[union-attr]
-    builder.store(stored.buffer, kernel.add(first, 1), value.im)  # type: ignore[union-attr]
+    real = value.re
+    if spare is not None:
+        builder.store(*spare, real)
+        real = builder.load(*spare)
+        builder.store(stored.buffer, kernel.add(first, 1), value.im)
+        builder.store(stored.buffer, first, real)
+        return
+    builder.store(stored.buffer, first, real)
+    builder.store(stored.buffer, kernel.add(first, 1), value.im)
 
 
 def combined(combine: Combine, x: scalar.Scalar, y: scalar.Scalar) -> scalar.Scalar:

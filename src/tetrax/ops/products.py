@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tetrax.ir import kernel
@@ -78,7 +79,7 @@ class Multiplier:
 def joint_stride(extents: Sequence[int], strides: Sequence[int]) -> int | None:
     """The one stride of several axes seen as one, or None if they do not follow each other."""
     kept = [(n, s) for n, s in zip(extents, strides, strict=True) if n != 1]
-    for (_, outer), (extent, inner) in zip(kept, kept[1:], strict=False):
+    for (_, outer), (extent, inner) in pairwise(kept):
         if outer != extent * inner:
             return None
     return kept[-1][1] if kept else 1

@@ -16,6 +16,7 @@ from tetrax import errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import BOOL
 from tetrax.ir.types import ShapedArray
+from tetrax.ir.views import is_complex
 from tetrax.ops import axes as ax
 from tetrax.ops import index_maps
 from tetrax.ops.arithmetic import add, div, mul, neg
@@ -131,11 +132,14 @@ class _Writer:
         self, builder: Any, combine: Combine | None, where: IndexMap, mode: GatherScatterMode
     ) -> None:
         self.builder, self.combine, self.where, self.mode = builder, combine, where, mode
+        self.spare: Any = None
 
     def write(self, indices: Any, updates: Any, out: Any) -> None:
         builder, where = self.builder, self.where
         batch_axes, window_axes = where.batch_axes, where.dims.offset_dims
         count = len(where.dims.start_index_map)
+        if is_complex(out.dtype) and self.combine is not None:
+            self.spare = (builder.temporary(out.buffer.element, 1), 0)
         steps = ax.row_major_strides(indices.shape)
         extents = [updates.shape[axis] for axis in batch_axes]
         with builder.nest(extents) as batch:
@@ -148,7 +152,8 @@ class _Writer:
                 if not kernel.is_const(inside):
                     stack.enter_context(builder.when(inside))
                 window = [updates.shape[axis] for axis in window_axes]
-                inner = stack.enter_context(vector_nest(builder, window))
+                kind = "serial" if self.spare else "vector"
+                inner = stack.enter_context(vector_nest(builder, window, kind))
                 index: list[Any] = [None] * len(updates.shape)
                 for axis, variable in zip(
                     (*batch_axes, *window_axes), (*batch, *inner), strict=True
@@ -163,7 +168,7 @@ class _Writer:
         value = load_scalar(self.builder, updates, source)
         if self.combine is not None:
             value = combined(self.combine, load_scalar(self.builder, out, target), value)
-        store_scalar(self.builder, out, target, value)
+        store_scalar(self.builder, out, target, value, self.spare)
 
 
 def index_map(
