@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from tetrax.higher_order.cond import cond, cond_p, switch
-from tetrax.higher_order.linear_solve import custom_linear_solve, custom_root, linear_solve_p
-from tetrax.higher_order.loops import associative_scan, map, reduce
-from tetrax.higher_order.scan import scan, scan_p
-from tetrax.higher_order.while_loop import fori_loop, while_loop, while_p
+from tetrax.higher_order.cond import (
+    cond,
+    cond_p,
+    switch,
+)
+from tetrax.higher_order.linear_solve import (
+    custom_linear_solve,
+    custom_root,
+    linear_solve_p,
+)
+from tetrax.higher_order.loops import (
+    associative_scan,
+    map,
+    reduce,
+)
+from tetrax.higher_order.scan import (
+    scan,
+    scan_p,
+)
+from tetrax.higher_order.while_loop import (
+    fori_loop,
+    while_loop,
+    while_p,
+)
 from tetrax.ops.arithmetic import (
     abs,
     abs_p,
@@ -95,7 +114,6 @@ from tetrax.ops.contract import (
     dot_general_p,
 )
 from tetrax.ops.convert import (
-    stop_gradient,
     bitcast_convert_type,
     bitcast_convert_type_p,
     complex,
@@ -115,6 +133,7 @@ from tetrax.ops.convert import (
     real_p,
     reduce_precision,
     reduce_precision_p,
+    stop_gradient,
 )
 from tetrax.ops.creation import (
     broadcasted_iota,
@@ -235,6 +254,27 @@ from tetrax.ops.slicing import (
     index_in_dim,
     slice_in_dim,
 )
+from tetrax.ops.sort import (
+    approx_max_k,
+    approx_min_k,
+    sort,
+    sort_key_val,
+    sort_p,
+    top_k,
+    top_k_p,
+)
+from tetrax.ops.special import (
+    digamma,
+    digamma_p,
+    erf,
+    erf_inv,
+    erf_inv_p,
+    erf_p,
+    erfc,
+    erfc_p,
+    lgamma,
+    lgamma_p,
+)
 from tetrax.ops.split import (
     split,
     split_p,
@@ -319,6 +359,8 @@ __all__ = [
     "all_gather",
     "all_to_all",
     "and_p",
+    "approx_max_k",
+    "approx_min_k",
     "argmax",
     "argmax_p",
     "argmin",
@@ -386,6 +428,8 @@ __all__ = [
     "cumsum_p",
     "custom_linear_solve",
     "custom_root",
+    "digamma",
+    "digamma_p",
     "div",
     "div_p",
     "dot",
@@ -403,6 +447,12 @@ __all__ = [
     "eq",
     "eq_p",
     "eq_to_p",
+    "erf",
+    "erf_inv",
+    "erf_inv_p",
+    "erf_p",
+    "erfc",
+    "erfc_p",
     "exp",
     "exp2",
     "exp2_p",
@@ -434,6 +484,8 @@ __all__ = [
     "le",
     "le_p",
     "le_to_p",
+    "lgamma",
+    "lgamma_p",
     "linear_recurrence",
     "linear_recurrence_p",
     "linear_solve_p",
@@ -542,6 +594,9 @@ __all__ = [
     "slice",
     "slice_in_dim",
     "slice_p",
+    "sort",
+    "sort_key_val",
+    "sort_p",
     "split",
     "split_p",
     "sqrt",
@@ -562,6 +617,8 @@ __all__ = [
     "tanh_p",
     "tile",
     "tile_p",
+    "top_k",
+    "top_k_p",
     "transpose",
     "transpose_p",
     "unstack",
