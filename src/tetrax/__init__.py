@@ -53,6 +53,7 @@ from tetrax.runtime.placement import (
     live_arrays,
     typeof,
 )
+from tetrax.tracebacks import filter_uncaught as _filter_uncaught
 from tetrax.tracing.source import named_scope
 from tetrax.tracing.trace import set_evaluator as _set_evaluator
 from tetrax.transforms.derivatives import (
@@ -68,6 +69,8 @@ from tetrax.transforms.mapping import vmap
 
 config = _config_module.config
 float0 = dtypes.float0
+
+_filter_uncaught()
 
 # The two seams: what evaluates an operation, and what operators mean (numpy/_array_methods.py).
 _set_evaluator(_evaluate)

@@ -16,7 +16,7 @@ from tetrax.compiler.executable import Executable
 from tetrax.compiler.pipeline import compile_program
 from tetrax.config import config
 from tetrax.ir.control import Inline
-from tetrax.ir.program import ClosedProgram
+from tetrax.ir.program import ClosedProgram, Literal
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array, as_value, wrap
 from tetrax.tracing.primitive import Primitive
@@ -80,6 +80,8 @@ def _compiled(primitive: Primitive, arrays: Sequence[Array], params: dict) -> li
     structure = primitive.structure
     described = None if structure is None else structure(avals, **params)
     if isinstance(described, Inline):
+        if config.debug_nans or config.debug_infs:
+            return _run_checked(described.program, arrays)
         return executable_of(described.program)(arrays)
     key: Any = (primitive, *avals, *params.items())
     try:
@@ -93,6 +95,26 @@ def _compiled(primitive: Primitive, arrays: Sequence[Array], params: dict) -> li
                 _single.clear()
             _single[key] = executable
     return executable(arrays)
+
+
+def _run_checked(closed: ClosedProgram, arrays: Sequence[Any]) -> list[Any]:
+    """Run a program equation by equation, so that an error about NaN names the user's line."""
+    program = closed.program
+    values: dict[Any, Any] = dict(zip(program.constvars, closed.consts, strict=True))
+    values.update(zip(program.invars, arrays, strict=True))
+    read = lambda atom: atom.val if isinstance(atom, Literal) else values[atom]
+    for eqn in program.eqns:
+        try:
+            outs = eqn.primitive.rebind([read(atom) for atom in eqn.invars], eqn.params)
+        except FloatingPointError as error:
+            line = eqn.source_line()
+            if line is None or '  File "' in str(error):
+                raise
+            raise FloatingPointError(
+                f'{error}\n  File "{line.file}", line {line.line}, in {line.function}'
+            ) from None
+        values.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True))
+    return [as_value(read(atom)) for atom in program.outvars]
 
 
 def _single_equation(

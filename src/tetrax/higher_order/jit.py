@@ -76,7 +76,12 @@ class Jitted:
         if config.disable_jit:
             return self._fun(*args, **kwargs)
         leaves, staged = self._staged(args, kwargs)
-        if state.trace is EVAL_TRACE and not staged.hoisted and not self._options.inline:
+        if (
+            state.trace is EVAL_TRACE
+            and not staged.hoisted
+            and not self._options.inline
+            and not (config.debug_nans or config.debug_infs)
+        ):
             outs = self._run(staged, leaves)
         elif self._options.inline:
             outs = evaluate_closed(staged.closed, *staged.hoisted, *leaves)

@@ -21,7 +21,7 @@ from tetrax.ops.slicing import index_in_dim
 from tetrax.ops.structure import batch_at, move_axis, reshape, zeros
 from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive
-from tetrax.tracing.staging import stage
+from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero, is_undefined
 from tetrax.tracing.trace import current_trace
 from tetrax.tracing.value import get_aval
@@ -492,7 +492,11 @@ def _stage_body(
         promoted = promote_weak_carry(init_leaves, closed.out_avals[:count])
         if promoted is None:
             break
+        same = all(get_aval(a).same_type(get_aval(b)) for a, b in zip(init_leaves, promoted))
         init_leaves = promoted
+        if same:
+            closed = retyped(closed, [*map(get_aval, init_leaves), *x_avals])
+            break
     in_avals = [get_aval(x) for x in init_leaves]
     check_same_types(
         "scan body function carry input and carry output must have equal types, but they differ",
@@ -502,6 +506,12 @@ def _stage_body(
         (carry_tree, closed.out_avals[: carry_tree.num_leaves]),
     )
     return closed, trees, init_leaves
+
+
+def retyped(closed: ClosedProgram, in_avals: Sequence[ShapedArray]) -> ClosedProgram:
+    """The program on inputs that differ in weak types only, without running the user's code."""
+    run = lambda *args: (evaluate_closed(closed, *args), None)
+    return stage(run, in_avals, closed.program.debug_info)[0]
 
 
 def promote_weak_carry(

@@ -13,7 +13,7 @@ from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
 from tetrax.higher_order.carry import check_same_types
 from tetrax.higher_order.checkpoint import checkpoint
 from tetrax.higher_order.cond import cond, with_weak_types
-from tetrax.higher_order.scan import promote_weak_carry, scan
+from tetrax.higher_order.scan import promote_weak_carry, retyped, scan
 from tetrax.ir.control import While as WhileStructure
 from tetrax.ir.program import ClosedProgram, Effects
 from tetrax.ops.arithmetic import add
@@ -361,7 +361,12 @@ def while_loop(
         promoted = promote_weak_carry(leaves, body.out_avals) if body_tree == carry_tree else None
         if promoted is None:
             break
+        same = all(get_aval(a).same_type(get_aval(b)) for a, b in zip(leaves, promoted))
         leaves = promoted
+        if same:
+            avals = [get_aval(x) for x in leaves]
+            body = retyped(body, avals)
+            break
     check_same_types(
         "while_loop body function carry input and carry output must have equal types, but they differ",
         "the input carry",

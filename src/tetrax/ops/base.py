@@ -280,13 +280,29 @@ def matched(name: str, operands: Sequence[Any]) -> list[Value]:
             _number(x, value, dtype) if isinstance(x, bool | int | float | complex) else value
             for x, value in zip(operands, values, strict=True)
         ]
+    return broadcast_together(name, values)
+
+
+def broadcast_together(name: str, values: Sequence[Value]) -> list[Value]:
+    """Values of one shape: scalars are broadcast, and so are axes of size 1 where ranks are equal.
+
+    Raises ShapeError where shapes differ otherwise.
+    """
     shapes = {value.aval.shape for value in values}
-    if len(shapes) == 2 and () in shapes:
-        shape = max(shapes, key=len)
-        values = [v if v.aval.shape else broadcast_in_dim(v, shape, ()) for v in values]
-    elif len(shapes) > 1:
+    if len(shapes) == 1:
+        return list(values)
+    ranked = [shape for shape in shapes if shape]
+    if len({len(shape) for shape in ranked}) != 1:
         raise _mismatch(name, [value.aval for value in values])
-    return values
+    target = []
+    for extents in zip(*ranked, strict=True):
+        found = set(extents) - {1}
+        if len(found) > 1:
+            raise _mismatch(name, [value.aval for value in values])
+        target.append(found.pop() if found else 1)
+    return [
+        broadcast_in_dim(v, target, range(len(target)) if v.aval.shape else ()) for v in values
+    ]
 
 
 def _number(x: Any, value: Value, dtype: Any) -> Value:

@@ -15,12 +15,13 @@ from tetrax.ops.base import (
     FLOATS,
     Elementwise,
     TestFacts,
+    broadcast_together,
     dtype_kind,
 )
 from tetrax.ops.bits_and_compare import eq
 from tetrax.ops.convert import convert_element_type, convert_element_type_p
 from tetrax.ops.select import select
-from tetrax.ops.structure import broadcast_in_dim, full, zeros
+from tetrax.ops.structure import full, zeros
 from tetrax.runtime.array import as_value
 from tetrax.tracing.value import get_aval
 
@@ -485,9 +486,7 @@ def pow(x: Any, y: Any) -> Any:
         return integer_pow(x, y)
     kinds = dtype_kind(get_aval(x).dtype) + dtype_kind(get_aval(y).dtype)
     if kinds[1] in "iu" and kinds[0] in "fc" and not isinstance(y, float):
-        x, y = as_value(x), as_value(y)
-        shape = x.aval.shape or y.aval.shape
-        return pow_p.bind(*[v if v.aval.shape else broadcast_in_dim(v, shape, ()) for v in (x, y)])
+        return pow_p.bind(*broadcast_together("pow", [as_value(x), as_value(y)]))
     return pow_p(x, y)
 
 

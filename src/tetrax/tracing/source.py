@@ -21,6 +21,8 @@ _is_ours: dict[CodeType, bool] = {}
 
 class _NameStack(threading.local):
     text = ""
+    # While a recorded equation is run or transformed again, what it makes comes from its line.
+    inherited: Callable[[], SourceLine | None] | None = None
 
 
 _name_stack = _NameStack()
@@ -34,7 +36,9 @@ def _ours(code: CodeType) -> bool:
 
 
 def current_source() -> Callable[[], SourceLine | None]:
-    """A thunk that gives the innermost frame outside this package."""
+    """A thunk that gives the innermost frame outside this package, or the inherited line."""
+    if _name_stack.inherited is not None:
+        return _name_stack.inherited
     frame = sys._getframe(1)
     for _ in range(_MAX_DEPTH):
         code = frame.f_code
@@ -61,6 +65,15 @@ class _SourceThunk:
 
 def _no_source() -> None:
     return None
+
+
+def inherit_source(
+    source: Callable[[], SourceLine | None] | None,
+) -> Callable[[], SourceLine | None] | None:
+    """From now on recorded operations come from `source`; returns what was set before."""
+    before = _name_stack.inherited
+    _name_stack.inherited = source
+    return before
 
 
 @contextmanager

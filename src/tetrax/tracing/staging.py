@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tetrax import errors
 from tetrax.ir.program import (
     Atom,
     ClosedProgram,
@@ -21,8 +20,8 @@ from tetrax.ir.program import (
 )
 from tetrax.ir.types import ShapedArray
 from tetrax.tracing.primitive import Primitive
-from tetrax.tracing.source import current_source
-from tetrax.tracing.trace import Trace, Tracer, current_trace, state
+from tetrax.tracing.source import current_source, inherit_source
+from tetrax.tracing.trace import Trace, Tracer, current_trace, leaked, state
 from tetrax.tracing.value import Value, get_aval, is_operand
 
 Source = Callable[[], SourceLine | None]
@@ -43,7 +42,9 @@ class StagingTracer(Tracer):
     def describe(self) -> str:
         line = self.source() if self.source is not None else None
         made = f" made at {line}" if line is not None else ""
-        return f"a traced {self.aval.str_short()}, {self.origin}{made}"
+        names = self._trace.arguments_behind(self.var) if self.source is not None else []  # type: ignore[attr-defined]
+        depends = f"; it depends on the argument(s) {', '.join(names)}" if names else ""
+        return f"a traced {self.aval.str_short()}, {self.origin}{made}{depends}"
 
 
 class ProgramBuilder:
@@ -135,12 +136,25 @@ class StagingTrace(Trace):
         origin = f"argument {name or len(self.builder.invars) - 1} of {self.debug_info.function}"
         return StagingTracer(self, var, None, origin)
 
+    def arguments_behind(self, var: Var) -> list[str]:
+        """Names of the arguments that `var` was computed from."""
+        needed = {var}
+        for eqn in reversed(self.builder.eqns):
+            if any(out in needed for out in eqn.outvars):
+                needed.update(a for a in eqn.invars if isinstance(a, Var))
+        names = self.debug_info.arg_names
+        return [
+            names[i] if i < len(names) else str(i)
+            for i, v in enumerate(self.builder.invars)
+            if v in needed
+        ]
+
     def atom(self, x: Any) -> Atom:
         if isinstance(x, StagingTracer):
             if x._trace is self:
                 return x.var
             if not x._trace.live:  # type: ignore[attr-defined]
-                raise errors.UnexpectedTracerError(x)
+                raise leaked(x)
         return self.builder.constant(x)
 
     def process_primitive(self, primitive: Primitive, args: Sequence[Any], params: dict) -> Any:
@@ -207,15 +221,20 @@ def evaluate_program(program: Program, consts: Sequence[Any], *args: Any) -> lis
         return atom.val if isinstance(atom, Literal) else values[atom]
 
     last_use = _last_uses(program)
-    for index, eqn in enumerate(program.eqns):
-        primitive = eqn.primitive
-        outs = primitive.rebind([read(atom) for atom in eqn.invars], eqn.params)
-        if primitive.multiple_results:
-            values.update(zip(eqn.outvars, outs, strict=True))
-        else:
-            values[eqn.outvars[0]] = outs
-        for var in last_use[index]:
-            values.pop(var, None)
+    outer = inherit_source(None)
+    try:
+        for index, eqn in enumerate(program.eqns):
+            inherit_source(eqn.source or outer)
+            primitive = eqn.primitive
+            outs = primitive.rebind([read(atom) for atom in eqn.invars], eqn.params)
+            if primitive.multiple_results:
+                values.update(zip(eqn.outvars, outs, strict=True))
+            else:
+                values[eqn.outvars[0]] = outs
+            for var in last_use[index]:
+                values.pop(var, None)
+    finally:
+        inherit_source(outer)
     return [read(atom) for atom in program.outvars]
 
 

@@ -133,7 +133,12 @@ class EvalTrace(Trace):
 
 def leaked(tracer: Tracer) -> errors.UnexpectedTracerError:
     """The error for a tracer met after its transformation has ended, or outside of it."""
-    return errors.UnexpectedTracerError(tracer)
+    return errors.UnexpectedTracerError(
+        f"Encountered an unexpected tracer: a value of type {tracer.aval.str_short()} has escaped "
+        f"from the function that was being transformed: {tracer.describe()}. It was stored "
+        "somewhere (a global, an attribute, a list) and used after that function had returned. "
+        "Return it from the function instead"
+    )
 
 
 def _no_evaluator(primitive: Any, args: Sequence[Any], params: dict) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tetrax.ir.program import ClosedProgram, Literal, Program, Var
 from tetrax.ops.base import add_tangents, instantiate
+from tetrax.tracing.source import inherit_source
 from tetrax.tracing.staging import stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero, is_undefined
 from tetrax.transforms.program_cache import cached_on_program
@@ -63,7 +64,12 @@ def _transpose_equation(
     ]
     primitive = eqn.primitive
     given = cts if primitive.multiple_results else cts[0]
-    results = primitive.transpose(given, *operands, **eqn.params)
+    outer = inherit_source(None)
+    inherit_source(eqn.source or outer)
+    try:
+        results = primitive.transpose(given, *operands, **eqn.params)
+    finally:
+        inherit_source(outer)
     for atom, ct in zip(eqn.invars, results, strict=True):
         if ct is not None:
             _accumulate(pending, linear, atom, ct)

@@ -1,0 +1,12 @@
+"""On the path of child processes: the first `import jax` puts the stand-in in this module's place."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from tetrax.compat.jax import install
+
+del sys.modules["jax"]
+install()
+importlib.import_module("jax")
