@@ -340,6 +340,20 @@ from tetrax.ops.transcendental import (
     tanh,
     tanh_p,
 )
+from tetrax.ops.window import (
+    reduce_window_max_p,
+    reduce_window_min_p,
+    reduce_window_sum_p,
+    select_and_gather_add_p,
+    select_and_scatter_add_p,
+)
+from tetrax.ops.window_functions import (
+    reduce_window,
+    reduce_window_shape_tuple,
+)
+from tetrax.ops.window_shapes import (
+    padtype_to_pads,
+)
 
 __all__ = [
     "DotAlgorithm",
@@ -517,6 +531,7 @@ __all__ = [
     "or_p",
     "pad",
     "pad_p",
+    "padtype_to_pads",
     "pbroadcast",
     "pmax",
     "pmean",
@@ -548,6 +563,11 @@ __all__ = [
     "reduce_prod_p",
     "reduce_sum",
     "reduce_sum_p",
+    "reduce_window",
+    "reduce_window_max_p",
+    "reduce_window_min_p",
+    "reduce_window_shape_tuple",
+    "reduce_window_sum_p",
     "reduce_xor",
     "reduce_xor_p",
     "rem",
@@ -576,6 +596,8 @@ __all__ = [
     "scatter_sub",
     "scatter_sub_p",
     "select",
+    "select_and_gather_add_p",
+    "select_and_scatter_add_p",
     "select_n",
     "select_n_p",
     "shape_as_value",

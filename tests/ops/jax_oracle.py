@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+
 import numpy as np
 import tetrax
 from tetrax import lax
@@ -28,8 +29,8 @@ def check(
 ) -> None:
     """Run every comparison; `differentiate` are the arguments with derivatives (default: floats)."""
     close = _Closeness(rtol, atol)
-    mine = lambda *xs: _list(case(lax, *xs))  # noqa: E731
-    theirs = lambda *xs: _list(case(jax.lax, *xs))  # noqa: E731
+    mine = lambda *xs: _list(case(lax, *xs))
+    theirs = lambda *xs: _list(case(jax.lax, *xs))
     want = theirs(*args)
     eager = mine(*args)
     compiled = tetrax.jit(mine)(*args)

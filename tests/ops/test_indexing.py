@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import jax
-import numpy as np
 import pytest
-import tetrax
 from tests.ops.jax_oracle import check, sample
+
+import numpy as np
+import tetrax
 from tetrax import errors, lax
 
 ROWS = ((1,), (0,), (0,))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import jax
 import ml_dtypes
-import numpy as np
 import pytest
-import tetrax
 from tests.ops.jax_oracle import check, sample
+
+import numpy as np
+import tetrax
 from tetrax import errors, lax
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -47,7 +48,10 @@ def test_empty(operation: str) -> None:
 
 def test_ties_share() -> None:
     x = np.array([2.0, 1.0, 2.0, 2.0], "float32")
-    for operation, want in ((lax.reduce_max, [1 / 3, 0, 1 / 3, 1 / 3]), (lax.reduce_min, [0, 1, 0, 0])):
+    for operation, want in (
+        (lax.reduce_max, [1 / 3, 0, 1 / 3, 1 / 3]),
+        (lax.reduce_min, [0, 1, 0, 0]),
+    ):
         got = tetrax.grad(lambda x, f=operation: f(x, (0,)))(x)
         np.testing.assert_allclose(got, np.array(want, "float32"))
 
@@ -128,10 +132,14 @@ def test_recurrence() -> None:
     rng = np.random.default_rng(0)
     for i, grad in enumerate(grads):
         direction = rng.normal(size=(4, 6)).astype("float32")
-        moved = [[x + s * 1e-2 * direction * (j == i) for j, x in enumerate((a, b))] for s in (1, -1)]
+        moved = [
+            [x + s * 1e-2 * direction * (j == i) for j, x in enumerate((a, b))] for s in (1, -1)
+        ]
         slope = (float(run(*moved[0])) - float(run(*moved[1]))) / 2e-2
         # Central differences in float32.
-        np.testing.assert_allclose(np.sum(np.asarray(grad) * direction), slope, rtol=3e-2, atol=3e-2)
+        np.testing.assert_allclose(
+            np.sum(np.asarray(grad) * direction), slope, rtol=3e-2, atol=3e-2
+        )
 
 
 def test_errors() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ml_dtypes
-import numpy as np
 import pytest
-import tetrax
 from tests.ops.jax_oracle import check, sample
+
+import numpy as np
+import tetrax
 from tetrax import errors, lax
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
 
-@pytest.mark.parametrize(("shape", "dimension"), [((33,), 0), ((5, 7), 0), ((5, 8), 1), ((3, 0), 1)])
+@pytest.mark.parametrize(
+    ("shape", "dimension"), [((33,), 0), ((5, 7), 0), ((5, 8), 1), ((3, 0), 1)]
+)
 def test_one_operand(shape, dimension: int) -> None:
     check(lambda lax, x: lax.sort(x, dimension), sample(*shape), rtol=0, atol=0)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ml_dtypes
-import numpy as np
 import pytest
-
 from tests.ops.jax_oracle import check, sample
+
+import numpy as np
 from tetrax import errors, lax
 
 x34 = sample(3, 4)
