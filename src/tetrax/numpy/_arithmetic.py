@@ -1,0 +1,397 @@
+"""Functions of two arrays, element by element: arithmetic, division, powers, comparisons, logic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tetrax import dtypes, lax
+from tetrax.higher_order.custom_derivatives import custom_jvp
+from tetrax.numpy._elementwise import constant_like
+from tetrax.numpy._promote import (
+    check_arraylike,
+    ensure_arraylike,
+    promote_args,
+    promote_args_inexact,
+    promote_args_numeric,
+    to_array,
+)
+from tetrax.numpy._typing import Array, ArrayLike
+from tetrax.tracing.trace import is_concrete
+
+
+def _is(x: Array, kind: type) -> bool:
+    return dtypes.issubdtype(x.dtype, kind)
+
+
+# --------------------------------------------------------------------------- plain arithmetic
+
+
+def add(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Add two arrays; booleans are combined by `or`."""
+    x, y = promote_args("add", x, y)
+    return lax.bitwise_or(x, y) if x.dtype == np.bool_ else lax.add(x, y)
+
+
+def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Subtract the second array from the first."""
+    return lax.sub(*promote_args("subtract", x, y))
+
+
+def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Multiply two arrays; booleans are combined by `and`."""
+    x, y = promote_args("multiply", x, y)
+    return lax.bitwise_and(x, y) if x.dtype == np.bool_ else lax.mul(x, y)
+
+
+def negative(x: ArrayLike, /) -> Array:
+    """Return the elements with the opposite sign."""
+    return lax.neg(ensure_arraylike("negative", x))
+
+
+def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Divide the first array by the second; integers give floats."""
+    return lax.div(*promote_args_inexact("divide", x1, x2))
+
+
+def true_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Divide the first array by the second; integers give floats."""
+    return lax.div(*promote_args_inexact("true_divide", x1, x2))
+
+
+# --------------------------------------------------------------------------- division with remainder
+
+
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Divide and round down, as Python's `//` does."""
+    x1, x2 = promote_args_numeric("floor_divide", x1, x2)
+    if _is(x1, np.unsignedinteger):
+        return lax.div(x1, x2)
+    if _is(x1, np.integer):
+        quotient = lax.div(x1, x2)
+        zero = constant_like(x1, 0)
+        signs_differ = lax.ne(lax.sign(x1), lax.sign(x2))
+        inexact = lax.ne(lax.rem(x1, x2), zero)
+        down = lax.sub(quotient, constant_like(quotient, 1))
+        return lax.select(lax.bitwise_and(signs_differ, inexact), down, quotient)
+    if _is(x1, np.complexfloating):
+        raise TypeError("floor_divide does not support complex-valued inputs")
+    return _float_divmod(x1, x2)[0]
+
+
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return the remainder of the division, with the sign of the divisor, as Python's `%` does."""
+    x1, x2 = promote_args_numeric("remainder", x1, x2)
+    x2 = _never_zero(x2)
+    rest = lax.rem(x1, x2)
+    zero = constant_like(rest, 0)
+    signs_differ = lax.ne(lax.lt(rest, zero), lax.lt(x2, zero))
+    adjust = lax.bitwise_and(signs_differ, lax.ne(rest, zero))
+    return lax.select(adjust, lax.add(rest, x2), rest)
+
+
+def _never_zero(divisor: Array) -> Array:
+    """Replace zero by one in integer divisors: the remainder is then zero, as in NumPy."""
+    if not _is(divisor, np.integer):
+        return divisor
+    is_zero = lax.eq(divisor, constant_like(divisor, 0))
+    return lax.select(is_zero, lax.full_like(divisor, 1), divisor)
+
+
+def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return the remainder of the division; another name for `remainder`."""
+    return remainder(x1, x2)
+
+
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return the remainder of the division, with the sign of the dividend, as C does."""
+    x1, x2 = promote_args_numeric("fmod", x1, x2)
+    return lax.rem(x1, _never_zero(x2))
+
+
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
+    """Return `floor_divide` and `remainder` together."""
+    x1, x2 = promote_args_numeric("divmod", x1, x2)
+    if _is(x1, np.integer):
+        return floor_divide(x1, x2), remainder(x1, x2)
+    return _float_divmod(x1, x2)
+
+
+def _float_divmod(x1: Array, x2: Array) -> tuple[Array, Array]:
+    rest = lax.rem(x1, x2)
+    quotient = lax.div(lax.sub(x1, rest), x2)
+    zero = constant_like(rest, 0)
+    adjust = lax.bitwise_and(lax.ne(rest, zero), lax.ne(lax.sign(x2), lax.sign(rest)))
+    rest = lax.select(adjust, lax.add(rest, x2), rest)
+    quotient = lax.select(adjust, lax.sub(quotient, constant_like(quotient, 1)), quotient)
+    rounded = lax.round(quotient, lax.RoundingMethod.TO_NEAREST_EVEN)
+    # Division by zero has no remainder to subtract; the quotient is what `/` gives.
+    by_zero = lax.broadcast_in_dim(
+        lax.eq(x2, zero), rest.shape, tuple(range(rest.ndim - x2.ndim, rest.ndim))
+    )
+    return lax.select(by_zero, lax.div(x1, x2), rounded), rest
+
+
+# --------------------------------------------------------------------------- powers
+
+
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Raise the first array to the power of the second.
+
+    A known integer exponent becomes multiplications. Integers to negative powers are refused.
+
+    >>> power(2, 10)
+    Array(1024, dtype=int32, weak_type=True)
+    """
+    check_arraylike("power", x1, x2)
+    base, exponent = to_array(x1), to_array(x2)
+    if not (_is(exponent, np.integer) or exponent.dtype == np.bool_):
+        return lax.pow(*promote_args_inexact("power", x1, x2))
+    if base.dtype == np.bool_:
+        base = promote_args_numeric("power", x1, True if x2 is None else 1)[0]
+        base = lax.convert_element_type(base, base.dtype)
+    if exponent.dtype == np.bool_:
+        exponent = lax.convert_element_type(exponent, np.int32)
+    if exponent.ndim == 0 and _known_integer(x2, exponent):
+        return lax.integer_pow(base, int(x2 if isinstance(x2, int) else exponent))
+    if _is(base, np.inexact):
+        return lax.pow(*_equal_ranks(base, exponent))
+    return _integer_power(*_equal_ranks(base, exponent))
+
+
+def _known_integer(given: Any, exponent: Array) -> bool:
+    return isinstance(given, (int, np.generic, np.ndarray)) or is_concrete(exponent)
+
+
+def _equal_ranks(x: Array, y: Array) -> tuple[Array, Array]:
+    shape = lax.broadcast_shapes(x.shape, y.shape)
+    return lax.broadcast_to_rank(x, len(shape)), lax.broadcast_to_rank(y, len(shape))
+
+
+def _integer_power(base: Array, exponent: Array) -> Array:
+    """Square and multiply; six bits of exponent suffice before any base but 0, 1, -1 overflows."""
+    exponent = lax.convert_element_type(exponent, base.dtype)
+    shape = lax.broadcast_shapes(base.shape, exponent.shape)
+    axes = tuple(range(len(shape)))
+    base = lax.broadcast_in_dim(base, shape, axes)
+    exponent = lax.broadcast_in_dim(exponent, shape, axes)
+    one = constant_like(exponent, 1)
+    result = lax.full_like(base, 1)
+    for _ in range(6):
+        odd = lax.eq(lax.bitwise_and(exponent, one), one)
+        result = lax.select(odd, lax.mul(result, base), result)
+        base = lax.mul(base, base)
+        exponent = lax.shift_right_logical(exponent, one)
+    return result
+
+
+def pow(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Raise the first array to the power of the second; the array API's name for `power`."""
+    return power(x1, x2)
+
+
+def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Raise the first array to the power of the second, in floating point."""
+    return lax.pow(*promote_args_inexact("float_power", x, y))
+
+
+# --------------------------------------------------------------------------- two-argument functions
+
+
+def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return the angle of the point (x2, x1), between -pi and pi."""
+    return lax.atan2(*promote_args_inexact("arctan2", x1, x2))
+
+
+def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return the angle of the point (x2, x1); the array API's name for `arctan2`."""
+    return lax.atan2(*promote_args_inexact("atan2", x1, x2))
+
+
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return `sqrt(x1**2 + x2**2)` without overflow; infinite where either is, even beside a NaN."""
+    x1, x2 = promote_args_inexact("hypot", x1, x2)
+    if _is(x1, np.complexfloating):
+        raise ValueError(
+            "jnp.hypot is not well defined for complex-valued inputs. "
+            "Please convert to real values first, such as by using abs(x)"
+        )
+    x1, x2 = lax.abs(x1), lax.abs(x2)
+    large, small = lax.max(x1, x2), lax.min(x1, x2)
+    is_zero = lax.eq(large, constant_like(large, 0))
+    ratio = lax.div(small, lax.select(is_zero, lax.full_like(large, 1), large))
+    length = lax.mul(large, lax.sqrt(lax.add(lax.square(ratio), constant_like(ratio, 1))))
+    infinity = constant_like(large, np.inf)
+    is_infinite = lax.bitwise_or(lax.eq(x1, infinity), lax.eq(x2, infinity))
+    result = lax.select(is_zero, large, length)
+    return lax.select(is_infinite, lax.full_like(result, np.inf), result)
+
+
+def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Return the larger of two elements; NaN where either is NaN."""
+    return lax.max(*promote_args("maximum", x, y))
+
+
+def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Return the smaller of two elements; NaN where either is NaN."""
+    return lax.min(*promote_args("minimum", x, y))
+
+
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """Return the larger of two elements, ignoring a NaN beside a number."""
+    return _prefer_numbers("fmax", x1, x2, lax.gt)
+
+
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """Return the smaller of two elements, ignoring a NaN beside a number."""
+    return _prefer_numbers("fmin", x1, x2, lax.lt)
+
+
+def _prefer_numbers(name: str, x1: ArrayLike, x2: ArrayLike, better: Any) -> Array:
+    x1, x2 = promote_args(name, x1, x2)
+    shape = lax.broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = (_broadcast(x, shape) for x in (x1, x2))
+    first = better(x1, x2) if not _is(x1, np.complexfloating) else _order(x1, x2, better)
+    return lax.select(lax.bitwise_or(first, lax.ne(x2, x2)), x1, x2)
+
+
+def _broadcast(x: Array, shape: tuple[int, ...]) -> Array:
+    if x.shape == shape:
+        return x
+    return lax.broadcast_in_dim(x, shape, tuple(range(len(shape) - x.ndim, len(shape))))
+
+
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return 0 below zero, 1 above, and the second argument at zero."""
+    x1, x2 = promote_args_inexact("heaviside", x1, x2)
+    shape = lax.broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = _broadcast(x1, shape), _broadcast(x2, shape)
+    zero = constant_like(x1, 0)
+    step = lax.select(lax.lt(x1, zero), lax.full_like(x1, 0), lax.full_like(x1, 1))
+    result = lax.select(lax.eq(x1, zero), x2, step)
+    return lax.select(lax.ne(x1, x1), x1, result)
+
+
+# --------------------------------------------------------------------------- logarithms of sums
+
+
+@custom_jvp
+def _logaddexp(x1: Array, x2: Array) -> Array:
+    if _is(x1, np.complexfloating):
+        first_larger = lax.ge(lax.real(x1), lax.real(x2))
+        large = lax.select(first_larger, x1, x2)
+        distance = lax.select(first_larger, lax.sub(x2, x1), lax.sub(x1, x2))
+        total = lax.add(large, lax.log1p(lax.exp(distance)))
+        angle = lax.imag(total)
+        turn = lax.full_like(angle, 2 * np.pi)
+        turns = lax.round(lax.div(angle, turn), lax.RoundingMethod.TO_NEAREST_EVEN)
+        return lax.complex(lax.real(total), lax.sub(angle, lax.mul(turns, turn)))
+    large = lax.max(x1, x2)
+    distance = lax.sub(x1, x2)
+    total = lax.add(large, lax.log1p(lax.exp(lax.neg(lax.abs(distance)))))
+    # Two equal infinities have no distance; their sum is the infinity itself.
+    return lax.select(lax.ne(distance, distance), lax.add(x1, x2), total)
+
+
+@_logaddexp.defjvp
+def _logaddexp_jvp(
+    primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    out = _logaddexp(*primals)
+    share1, share2 = (lax.exp(lax.sub(_finite_top(x), _finite_top(out))) for x in primals)
+    return out, lax.add(lax.mul(tangents[0], share1), lax.mul(tangents[1], share2))
+
+
+def _finite_top(x: Array) -> Array:
+    """Replace +inf by zero, so that the share of an infinite term is not NaN."""
+    part = lax.real(x) if _is(x, np.complexfloating) else x
+    return lax.select(lax.eq(part, constant_like(part, np.inf)), lax.full_like(x, 0), x)
+
+
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return `log(exp(x1) + exp(x2))` without overflow, with derivatives that hold at infinity."""
+    x1, x2 = promote_args_inexact("logaddexp", x1, x2)
+    shape = lax.broadcast_shapes(x1.shape, x2.shape)
+    return _logaddexp(_broadcast(x1, shape), _broadcast(x2, shape))
+
+
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return `log2(2**x1 + 2**x2)` without overflow."""
+    x1, x2 = promote_args_inexact("logaddexp2", x1, x2)
+    scale = constant_like(x1, np.log(2.0))
+    return lax.div(logaddexp(lax.mul(x1, scale), lax.mul(x2, scale)), scale)
+
+
+# --------------------------------------------------------------------------- comparisons
+
+
+def _order(x: Array, y: Array, compare: Any) -> Array:
+    """Order complex numbers by their real parts, then by their imaginary parts."""
+    real_x, real_y = lax.real(x), lax.real(y)
+    ties = lax.eq(real_x, real_y)
+    shape = lax.broadcast_shapes(x.shape, y.shape)
+    parts = (ties, compare(lax.imag(x), lax.imag(y)), compare(real_x, real_y))
+    return lax.select(*(_broadcast(part, shape) for part in parts))
+
+
+def _compare(name: str, x: ArrayLike, y: ArrayLike, compare: Any) -> Array:
+    x, y = promote_args(name, x, y)
+    return _order(x, y, compare) if _is(x, np.complexfloating) else compare(x, y)
+
+
+def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Tell where two arrays are equal."""
+    return lax.eq(*promote_args("equal", x, y))
+
+
+def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Tell where two arrays differ."""
+    return lax.ne(*promote_args("not_equal", x, y))
+
+
+def less(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Tell where the first array is below the second."""
+    return _compare("less", x, y, lax.lt)
+
+
+def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Tell where the first array is not above the second."""
+    return _compare("less_equal", x, y, lax.le)
+
+
+def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Tell where the first array is above the second."""
+    return _compare("greater", x, y, lax.gt)
+
+
+def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Tell where the first array is not below the second."""
+    return _compare("greater_equal", x, y, lax.ge)
+
+
+# --------------------------------------------------------------------------- logic
+
+
+def as_bool(x: Array) -> Array:
+    """Return which elements differ from zero."""
+    return x if x.dtype == np.bool_ else lax.ne(x, constant_like(x, 0))
+
+
+def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Tell where both elements differ from zero."""
+    return lax.bitwise_and(*map(as_bool, promote_args("logical_and", x, y)))
+
+
+def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Tell where at least one element differs from zero."""
+    return lax.bitwise_or(*map(as_bool, promote_args("logical_or", x, y)))
+
+
+def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Tell where exactly one element differs from zero."""
+    return lax.bitwise_xor(*map(as_bool, promote_args("logical_xor", x, y)))
+
+
+def logical_not(x: ArrayLike, /) -> Array:
+    """Tell where the element is zero."""
+    return lax.bitwise_not(as_bool(ensure_arraylike("logical_not", x)))
