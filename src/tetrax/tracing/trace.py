@@ -59,7 +59,7 @@ class Tracer(Value):
         return bool(concrete_or_error(self, errors.TracerBoolConversionError))
 
     def __int__(self) -> int:
-        return int(concrete_or_error(self, errors.TracerIntegerConversionError, "int()"))
+        return int(concrete_or_error(self, errors.ConcretizationTypeError, "int()"))
 
     def __float__(self) -> float:
         return float(concrete_or_error(self, errors.ConcretizationTypeError, "float()"))
