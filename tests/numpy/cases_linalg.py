@@ -70,10 +70,27 @@ PRODUCTS = [
 ]
 
 LINALG = [
-    *(f"jnp.linalg.{name}({a})"
-      for name in ("det", "inv", "cholesky", "eigvalsh", "pinv", "matrix_rank", "cond", "norm", "svdvals",
-                   "trace", "matrix_transpose", "diagonal", "matrix_norm", "vector_norm", "slogdet")
-      for a in ("m", "spd", "i[:, :2]", "f", "c2", "f1", "jnp.stack([m, m.T])")),
+    *(
+        f"jnp.linalg.{name}({a})"
+        for name in (
+            "det",
+            "inv",
+            "cholesky",
+            "eigvalsh",
+            "pinv",
+            "matrix_rank",
+            "cond",
+            "norm",
+            "svdvals",
+            "trace",
+            "matrix_transpose",
+            "diagonal",
+            "matrix_norm",
+            "vector_norm",
+            "slogdet",
+        )
+        for a in ("m", "spd", "i[:, :2]", "f", "c2", "f1", "jnp.stack([m, m.T])")
+    ),
     "jnp.linalg.det(jnp.eye(5) * 2 + jnp.ones((5, 5)))",
     "jnp.linalg.slogdet(m, method='qr')",
     "jnp.linalg.slogdet(jnp.ones((3, 3)))",
@@ -96,11 +113,34 @@ LINALG = [
     "jnp.linalg.outer(m, k)",
     "jnp.linalg.tensorsolve(jnp.eye(6).reshape(2, 3, 2, 3), f)",
     "jnp.linalg.tensorinv(jnp.eye(6).reshape(2, 3, 6) * 2)",
-    *(f"jnp.linalg.norm({a}, {order}{extra})"
-      for order in ("None", "'fro'", "'nuc'", "jnp.inf", "-jnp.inf", "1", "-1", "2", "-2", "0", "3", "'x'")
-      for a, extra in (("f", ""), ("f1", ""), ("mm", ", axis=(1, 2), keepdims=True"), ("f", ", axis=1"))
-      if not (order == "-2" and a == "mm")),
-    *(f"jnp.linalg.vector_norm(f, ord={order})" for order in ("jnp.inf", "1", "0", "3", "-jnp.inf")),
+    *(
+        f"jnp.linalg.norm({a}, {order}{extra})"
+        for order in (
+            "None",
+            "'fro'",
+            "'nuc'",
+            "jnp.inf",
+            "-jnp.inf",
+            "1",
+            "-1",
+            "2",
+            "-2",
+            "0",
+            "3",
+            "'x'",
+        )
+        for a, extra in (
+            ("f", ""),
+            ("f1", ""),
+            ("mm", ", axis=(1, 2), keepdims=True"),
+            ("f", ", axis=1"),
+        )
+        if not (order == "-2" and a == "mm")
+    ),
+    *(
+        f"jnp.linalg.vector_norm(f, ord={order})"
+        for order in ("jnp.inf", "1", "0", "3", "-jnp.inf")
+    ),
     "jnp.linalg.vector_norm(t3, axis=(0, 1), keepdims=True)",
     "jnp.linalg.norm(t3, axis=(0, 1, 2))",
     "jnp.linalg.norm(i)",
@@ -122,7 +162,7 @@ LINALG = [
     "jnp.polyfit(f1, f1 * 2 + 1, 1)",
 ]
 
-# Factors are unique only up to signs and phases: shapes and dtypes are compared, the products checked
+# Factors are unique only up to signs and phases: shapes and dtypes are compared, products checked
 # in test_linalg.py.
 LINALG_TYPES = [
     f"jnp.linalg.{call}"
@@ -141,15 +181,36 @@ LINALG_TYPES = [
 ]
 
 FFT = [
-    *(f"jnp.fft.{name}({a}{extra})"
-      for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-      for a, extra in (("f1", ""), ("f", ", axis=0"), ("c", ""), ("f1", ", n=3"), ("f1", ", n=7"), ("i1", ""),
-                       ("f1", ", norm='ortho'"), ("f1", ", norm='forward'"), ("f1", ", norm='x'"), ("f0", ""),
-                       ("f1", ", axis=(0,)"), ("h", ""))),
-    *(f"jnp.fft.{name}({a}{extra})"
-      for name in ("fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2")
-      for a, extra in (("f", ""), ("t3", ""), ("t3", ", axes=(0, 2)"), ("t3", ", s=(2, 5)"),
-                       ("f", ", norm='ortho'"), ("t3", ", axes=(0, 0)"))),
+    *(
+        f"jnp.fft.{name}({a}{extra})"
+        for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+        for a, extra in (
+            ("f1", ""),
+            ("f", ", axis=0"),
+            ("c", ""),
+            ("f1", ", n=3"),
+            ("f1", ", n=7"),
+            ("i1", ""),
+            ("f1", ", norm='ortho'"),
+            ("f1", ", norm='forward'"),
+            ("f1", ", norm='x'"),
+            ("f0", ""),
+            ("f1", ", axis=(0,)"),
+            ("h", ""),
+        )
+    ),
+    *(
+        f"jnp.fft.{name}({a}{extra})"
+        for name in ("fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2")
+        for a, extra in (
+            ("f", ""),
+            ("t3", ""),
+            ("t3", ", axes=(0, 2)"),
+            ("t3", ", s=(2, 5)"),
+            ("f", ", norm='ortho'"),
+            ("t3", ", axes=(0, 0)"),
+        )
+    ),
     "jnp.fft.fftfreq(5)",
     "jnp.fft.fftfreq(4, 0.5)",
     "jnp.fft.rfftfreq(5, d=2)",
@@ -160,15 +221,44 @@ FFT = [
 
 UFUNCS = [
     "jnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0)(1, 2)",
-    *(f"jnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0).{call}"
-      for call in ("reduce(i1)", "reduce(f, axis=None)", "reduce(f, axis=1, keepdims=True)", "accumulate(i1)",
-                   "outer(k, f1)", "at(i1, jnp.array([0, 0]), 5, inplace=False)",
-                   "reduceat(i1, jnp.array([0, 2]))", "reduce(i1, where=i1 > 1)", "reduce(e)")),
-    *(f"jnp.{name}.{call}"
-      for name in ("add", "multiply", "subtract", "maximum", "minimum", "logaddexp", "logical_and",
-                   "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor")
-      for call in ("reduce(i1)", "accumulate(i1)", "reduce(i, axis=1)", "outer(k, k)",
-                   "reduceat(i1, jnp.array([0, 2, 1]))")),
+    *(
+        f"jnp.frompyfunc(lambda x, y: x + y, 2, 1, identity=0).{call}"
+        for call in (
+            "reduce(i1)",
+            "reduce(f, axis=None)",
+            "reduce(f, axis=1, keepdims=True)",
+            "accumulate(i1)",
+            "outer(k, f1)",
+            "at(i1, jnp.array([0, 0]), 5, inplace=False)",
+            "reduceat(i1, jnp.array([0, 2]))",
+            "reduce(i1, where=i1 > 1)",
+            "reduce(e)",
+        )
+    ),
+    *(
+        f"jnp.{name}.{call}"
+        for name in (
+            "add",
+            "multiply",
+            "subtract",
+            "maximum",
+            "minimum",
+            "logaddexp",
+            "logical_and",
+            "logical_or",
+            "logical_xor",
+            "bitwise_and",
+            "bitwise_or",
+            "bitwise_xor",
+        )
+        for call in (
+            "reduce(i1)",
+            "accumulate(i1)",
+            "reduce(i, axis=1)",
+            "outer(k, k)",
+            "reduceat(i1, jnp.array([0, 2, 1]))",
+        )
+    ),
     "jnp.add.at(i1, jnp.array([0, 0]), 5, inplace=False)",
     "jnp.add.at(i1, 0, 5)",
     "jnp.negative.at(i1, jnp.array([1]), inplace=False)",

@@ -2,17 +2,53 @@
 
 from __future__ import annotations
 
-_REDUCTIONS = (
-    "sum prod max min amax amin mean var std any all ptp count_nonzero nansum nanprod nanmax nanmin nanmean "
-    "nanvar nanstd median nanmedian average cumsum cumprod nancumsum nancumprod argmax argmin"
-).split()
-_REDUCED = "f i i8 u8 h c b somenan w wf 3 True f0 e".split()
+_REDUCTIONS = [
+    "sum",
+    "prod",
+    "max",
+    "min",
+    "amax",
+    "amin",
+    "mean",
+    "var",
+    "std",
+    "any",
+    "all",
+    "ptp",
+    "count_nonzero",
+    "nansum",
+    "nanprod",
+    "nanmax",
+    "nanmin",
+    "nanmean",
+    "nanvar",
+    "nanstd",
+    "median",
+    "nanmedian",
+    "average",
+    "cumsum",
+    "cumprod",
+    "nancumsum",
+    "nancumprod",
+    "argmax",
+    "argmin",
+]
+_REDUCED = ["f", "i", "i8", "u8", "h", "c", "b", "somenan", "w", "wf", "3", "True", "f0", "e"]
 
 REDUCTIONS = [f"jnp.{name}({x})" for name in _REDUCTIONS for x in _REDUCED if name + x != "argmaxc"]
 AXES = [
     f"jnp.{name}({x}, axis={axis})"
     for name in _REDUCTIONS
-    for x, axis in (("f", 0), ("f", -1), ("i", 1), ("somenan", 1), ("t3", 2), ("f", 5), ("e2", 1), ("f0", 0))
+    for x, axis in (
+        ("f", 0),
+        ("f", -1),
+        ("i", 1),
+        ("somenan", 1),
+        ("t3", 2),
+        ("f", 5),
+        ("e2", 1),
+        ("f0", 0),
+    )
 ]
 KEEPDIMS = [
     f"jnp.{name}({x}, axis={axis}, keepdims=True)"
@@ -206,7 +242,7 @@ OTHERS = [
     "jnp.corrcoef(f)",
     "jnp.corrcoef(c2)",
     "jnp.corrcoef(f1)",
-    "jnp.histogram(f)",
+    "jnp.histogram(f * 1.37)",
     "jnp.histogram(f, bins=3, range=(0, 4))",
     "jnp.histogram(f, bins=jnp.array([0.0, 2, 5]), density=True)",
     "jnp.histogram(i1, bins=2, weights=f1)",

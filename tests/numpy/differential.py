@@ -1,4 +1,4 @@
-"""Evaluate one expression in `tetrax.numpy` and in `jax.numpy`, and compare everything about the results."""
+"""Evaluate one expression in `tetrax.numpy` and in `jax.numpy`, and compare the results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# Relative tolerance per dtype, in units of its machine epsilon: both sides round, in different orders.
+# Relative tolerance in units of the machine epsilon: both sides round, in different orders.
 ULPS = 64
 EPS = {
     "float16": 2**-10,
@@ -74,7 +74,9 @@ def leaves(x: Any) -> list[Any]:
     return [x]
 
 
-def difference(ours: Any, theirs: Any, is_array: Callable[[Any], bool], values: bool = True) -> str | None:
+def difference(
+    ours: Any, theirs: Any, is_array: Callable[[Any], bool], values: bool = True
+) -> str | None:
     """Say how two results differ, or return None."""
     if isinstance(theirs, Exception) or isinstance(ours, Exception):
         return _error_difference(ours, theirs)
@@ -101,7 +103,9 @@ def _error_difference(ours: Any, theirs: Any) -> str | None:
     return f"raised {type(ours).__name__}: {ours}; not {type(theirs).__name__}: {theirs}"
 
 
-def _leaf_difference(mine: Any, other: Any, is_array: Callable[[Any], bool], values: bool) -> str | None:
+def _leaf_difference(
+    mine: Any, other: Any, is_array: Callable[[Any], bool], values: bool
+) -> str | None:
     if not hasattr(other, "weak_type"):
         if isinstance(other, (int, str, bool, float, np.dtype, type(None), slice)):
             return None if mine == other else f"{mine!r}, not {other!r}"
@@ -122,5 +126,7 @@ def _value_difference(mine: np.ndarray, other: np.ndarray) -> str | None:
         if other.dtype.kind not in "fc":
             mine, other = mine.astype(np.float64), other.astype(np.float64)
         scale = np.abs(other[np.isfinite(other)]).max(initial=0)
-        same = np.allclose(mine, other, rtol=ULPS * eps, atol=8 * eps * float(scale), equal_nan=True)
+        same = np.allclose(
+            mine, other, rtol=ULPS * eps, atol=8 * eps * float(scale), equal_nan=True
+        )
     return None if same else f"{mine!r}, not {other!r}"

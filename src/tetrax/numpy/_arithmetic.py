@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from tetrax.higher_order.custom_derivatives import custom_jvp
 from tetrax.numpy._elementwise import constant_like
 from tetrax.numpy._promote import (
     check_arraylike,
+    convert,
     ensure_arraylike,
     promote_args,
     promote_args_inexact,
     promote_args_numeric,
+    promote_shapes,
     to_array,
 )
 from tetrax.numpy._typing import Array, ArrayLike
@@ -59,7 +62,7 @@ def true_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return lax.div(*promote_args_inexact("true_divide", x1, x2))
 
 
-# --------------------------------------------------------------------------- division with remainder
+# -------------------------------------------------------------------------- division with remainder
 
 
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -144,37 +147,33 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Array(1024, dtype=int32, weak_type=True)
     """
     check_arraylike("power", x1, x2)
-    base, exponent = to_array(x1), to_array(x2)
+    exponent = to_array(x2)
     if not (_is(exponent, np.integer) or exponent.dtype == np.bool_):
         return lax.pow(*promote_args_inexact("power", x1, x2))
-    if base.dtype == np.bool_:
-        base = promote_args_numeric("power", x1, True if x2 is None else 1)[0]
-        base = lax.convert_element_type(base, base.dtype)
-    if exponent.dtype == np.bool_:
-        exponent = lax.convert_element_type(exponent, np.int32)
-    if exponent.ndim == 0 and _known_integer(x2, exponent):
-        return lax.integer_pow(base, int(x2 if isinstance(x2, int) else exponent))
+    known = _known_integer(x2, exponent)
+    base = to_array(x1)
+    if known is not None:
+        if base.dtype == np.bool_:
+            base = lax.convert_element_type(base, dtypes.default_int_dtype())
+        return lax.integer_pow(base, known)
     if _is(base, np.inexact):
-        return lax.pow(*_equal_ranks(base, exponent))
-    return _integer_power(*_equal_ranks(base, exponent))
+        if exponent.dtype == np.bool_:
+            exponent = lax.convert_element_type(exponent, np.int32)
+        return lax.pow(*promote_shapes("power", base, exponent))
+    return _integer_power(*promote_args_numeric("power", x1, x2))
 
 
-def _known_integer(given: Any, exponent: Array) -> bool:
-    return isinstance(given, (int, np.generic, np.ndarray)) or is_concrete(exponent)
-
-
-def _equal_ranks(x: Array, y: Array) -> tuple[Array, Array]:
-    shape = lax.broadcast_shapes(x.shape, y.shape)
-    return lax.broadcast_to_rank(x, len(shape)), lax.broadcast_to_rank(y, len(shape))
+def _known_integer(given: Any, exponent: Array) -> int | None:
+    """Return an exponent that is one known integer, else None."""
+    if isinstance(given, int):
+        return int(given)
+    return int(exponent) if exponent.ndim == 0 and is_concrete(exponent) else None
 
 
 def _integer_power(base: Array, exponent: Array) -> Array:
     """Square and multiply; six bits of exponent suffice before any base but 0, 1, -1 overflows."""
-    exponent = lax.convert_element_type(exponent, base.dtype)
     shape = lax.broadcast_shapes(base.shape, exponent.shape)
-    axes = tuple(range(len(shape)))
-    base = lax.broadcast_in_dim(base, shape, axes)
-    exponent = lax.broadcast_in_dim(exponent, shape, axes)
+    base, exponent = _broadcast(base, shape), _broadcast(exponent, shape)
     one = constant_like(exponent, 1)
     result = lax.full_like(base, 1)
     for _ in range(6):
@@ -209,7 +208,8 @@ def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """Return `sqrt(x1**2 + x2**2)` without overflow; infinite where either is, even beside a NaN."""
+    """Return `sqrt(x1**2 + x2**2)` without overflow; infinite where either side is."""
+    given = (x1, x2)
     x1, x2 = promote_args_inexact("hypot", x1, x2)
     if _is(x1, np.complexfloating):
         raise ValueError(
@@ -224,7 +224,15 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     infinity = constant_like(large, np.inf)
     is_infinite = lax.bitwise_or(lax.eq(x1, infinity), lax.eq(x2, infinity))
     result = lax.select(is_zero, large, length)
-    return lax.select(is_infinite, lax.full_like(result, np.inf), result)
+    result = lax.select(is_infinite, lax.full_like(result, np.inf), result)
+    return _strong_unless_all_weak(result, *given)
+
+
+def _strong_unless_all_weak(result: Array, *args: ArrayLike) -> Array:
+    """Drop the weak type of a result that comes from mixed arguments."""
+    if result.weak_type and not all(map(dtypes.is_weakly_typed, args)):
+        return convert(result, result.dtype)
+    return result
 
 
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -263,13 +271,14 @@ def _broadcast(x: Array, shape: tuple[int, ...]) -> Array:
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return 0 below zero, 1 above, and the second argument at zero."""
+    given = (x1, x2)
     x1, x2 = promote_args_inexact("heaviside", x1, x2)
     shape = lax.broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = _broadcast(x1, shape), _broadcast(x2, shape)
     zero = constant_like(x1, 0)
     step = lax.select(lax.lt(x1, zero), lax.full_like(x1, 0), lax.full_like(x1, 1))
     result = lax.select(lax.eq(x1, zero), x2, step)
-    return lax.select(lax.ne(x1, x1), x1, result)
+    return _strong_unless_all_weak(lax.select(lax.ne(x1, x1), x1, result), *given)
 
 
 # --------------------------------------------------------------------------- logarithms of sums
@@ -317,9 +326,11 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return `log2(2**x1 + 2**x2)` without overflow."""
+    given = (x1, x2)
     x1, x2 = promote_args_inexact("logaddexp2", x1, x2)
     scale = constant_like(x1, np.log(2.0))
-    return lax.div(logaddexp(lax.mul(x1, scale), lax.mul(x2, scale)), scale)
+    result = lax.div(logaddexp(lax.mul(x1, scale), lax.mul(x2, scale)), scale)
+    return _strong_unless_all_weak(result, *given)
 
 
 # --------------------------------------------------------------------------- comparisons
@@ -377,19 +388,24 @@ def as_bool(x: Array) -> Array:
     return x if x.dtype == np.bool_ else lax.ne(x, constant_like(x, 0))
 
 
+def _truths(name: str, x: ArrayLike, y: ArrayLike) -> Sequence[Array]:
+    x, y = ensure_arraylike(name, x, y)
+    return promote_shapes(name, as_bool(x), as_bool(y))
+
+
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where both elements differ from zero."""
-    return lax.bitwise_and(*map(as_bool, promote_args("logical_and", x, y)))
+    return lax.bitwise_and(*_truths("logical_and", x, y))
 
 
 def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where at least one element differs from zero."""
-    return lax.bitwise_or(*map(as_bool, promote_args("logical_or", x, y)))
+    return lax.bitwise_or(*_truths("logical_or", x, y))
 
 
 def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where exactly one element differs from zero."""
-    return lax.bitwise_xor(*map(as_bool, promote_args("logical_xor", x, y)))
+    return lax.bitwise_xor(*_truths("logical_xor", x, y))
 
 
 def logical_not(x: ArrayLike, /) -> Array:

@@ -1,7 +1,7 @@
 """The methods and properties of arrays and tracers, and how they are installed.
 
-Most methods are the function of the same name with the array as first argument. `install` fills the seam
-in `tetrax.tracing.value`; `tetrax/__init__.py` calls it once.
+Most methods are the function of the same name with the array as first argument. `install` fills
+the seam in `tetrax.tracing.value`; `tetrax/__init__.py` calls it once.
 """
 
 from __future__ import annotations
@@ -171,7 +171,8 @@ def _view(self: Value, dtype: DTypeLike = None, type: None = None) -> Array:
     ratio = want // have
     if self.shape[-1] % ratio:
         raise ValueError(
-            "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the "
+            "When changing to a larger dtype, its size must be a divisor of the total size in "
+            "bytes of the "
             f"last axis of the array; got shape {self.shape}, {self.dtype} to {target}."
         )
     grouped = lax.reshape(source, (*self.shape[:-1], self.shape[-1] // ratio, ratio))

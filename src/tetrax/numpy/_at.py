@@ -132,7 +132,7 @@ class _IndexUpdateRef:
         return scatter(self.array, self.index, values, "max", **options)
 
     def apply(self, func: Callable[[Array], Array], **options: Any) -> Array:
-        """Return the array with a function applied to the elements, once per time they are named."""
+        """Return the array with a function applied to elements, once each time they are named."""
         return scatter_apply(self.array, self.index, func, **options)
 
 
@@ -238,7 +238,7 @@ def _scattered(
 
 
 def _static_spans(index: ParsedIndex) -> list[Span] | None:
-    """Return an index of known integers inside the array and contiguous slices, as slices; else None."""
+    """Return an index of known integers and contiguous slices as slices, else None."""
     spans: list[Span] = []
     for entry in index.entries:
         if isinstance(entry, Span):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from tetrax import dtypes, lax
 from tetrax.numpy._creation import arange
@@ -9,7 +11,9 @@ from tetrax.numpy._elementwise import constant_like, trunc
 from tetrax.numpy._promote import (
     as_inexact,
     canonicalize_axis,
+    check_arraylike,
     check_no_out,
+    convert,
     ensure_arraylike,
     promote_args,
     promote_args_inexact,
@@ -154,11 +158,18 @@ def _bit_positions(bitorder: str, rank: int, axis: int) -> Array:
 # --------------------------------------------------------------------------- integers
 
 
+def _integers(name: str, x1: ArrayLike, x2: ArrayLike) -> Sequence[Array]:
+    """Return two arguments in one integer dtype, weak only if both are."""
+    check_arraylike(name, x1, x2)
+    if not dtypes.issubdtype(dtypes.result_type(x1, x2), np.integer):
+        raise ValueError(f"Arguments to jax.numpy.{name} must be integers.")
+    weak_type = all(map(dtypes.is_weakly_typed, (x1, x2)))
+    return [convert(x, x.dtype, weak_type) for x in promote_args(name, x1, x2)]
+
+
 def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the greatest common divisor of each pair of integers."""
-    x1, x2 = promote_args("gcd", *ensure_arraylike("gcd", x1, x2))
-    if not _is(x1, np.integer):
-        raise ValueError("Arguments to jax.numpy.gcd must be integers.")
+    x1, x2 = _integers("gcd", x1, x2)
     shape = lax.broadcast_shapes(x1.shape, x2.shape)
     axes = [tuple(range(len(shape) - x.ndim, len(shape))) for x in (x1, x2)]
     sizes = [x if _is(x, np.unsignedinteger) else lax.abs(x) for x in (x1, x2)]
@@ -179,9 +190,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Return the least common multiple of each pair of integers."""
-    x1, x2 = promote_args("lcm", *ensure_arraylike("lcm", x1, x2))
-    if not _is(x1, np.integer):
-        raise ValueError("Arguments to jax.numpy.lcm must be integers.")
+    x1, x2 = _integers("lcm", x1, x2)
     divisor = gcd(x1, x2)
     is_zero = lax.eq(divisor, lax.full_like(divisor, 0))
     safe = lax.select(is_zero, lax.full_like(divisor, 1), divisor)
@@ -194,7 +203,7 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Return the floating-point number next to the first argument in the direction of the second."""
+    """Return the number next to the first argument in the direction of the second."""
     return lax.nextafter(*promote_args_inexact("nextafter", x, y))
 
 

@@ -87,7 +87,8 @@ def _beyond(result: Array, x: Array, xp: Array, fp: Array, left: Any, right: Any
         if isinstance(given, str):
             if given != "extrapolate":
                 raise ValueError(
-                    f"the only valid string value of `left` and `right` is 'extrapolate', got {given!r}"
+                    f"the only valid string value of `left` and `right` is 'extrapolate', got "
+                    f"{given!r}"
                 )
             continue
         value = fp[side] if given is None else given
@@ -133,7 +134,8 @@ def gradient(
     axes = canonicalize_axes(axis, a.ndim)
     if any(a.shape[i] < 2 for i in axes):
         raise ValueError(
-            "Shape of array too small to calculate a numerical gradient, at least 2 elements are required."
+            "Shape of array too small to calculate a numerical gradient, at least 2 elements "
+            "are required."
         )
     spacings = _spacings(a, axes, varargs)
     results = [_derivative(a, spacing, i) for i, spacing in zip(axes, spacings, strict=True)]

@@ -48,7 +48,7 @@ def dot(
     preferred_element_type: DTypeLike = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Contract the last axis of the first array with the second-to-last (or only) one of the second.
+    """Contract the last axis of the first array with the second-to-last of the second.
 
     A scalar operand just multiplies.
     """
@@ -90,7 +90,8 @@ def matmul(
     left_vector, right_vector = x.ndim == 1, y.ndim == 1
     if x.shape[-1] != y.shape[0 if right_vector else -2]:
         raise TypeError(
-            f"matmul: the last axis of the first array and the {'only' if right_vector else 'second-to-last'} "
+            f"matmul: the last axis of the first array and the "
+            f"{'only' if right_vector else 'second-to-last'} "
             f"axis of the second must have the same size, got shapes {x.shape} and {y.shape}"
         )
     result = _batched_product(x, y, left_vector, right_vector, precision, dtype, out_sharding)
@@ -112,7 +113,7 @@ def _batched_product(
     try:
         batch = np.broadcast_shapes(x_batch, y_batch)
     except ValueError:
-        raise TypeError(
+        raise ValueError(
             f"matmul: the leading axes of shapes {x.shape} and {y.shape} do not broadcast"
         ) from None
     x_only, y_only, both = [], [], []
@@ -182,10 +183,6 @@ def vecdot(
     """Return the inner products along an axis, the first array conjugated."""
     check_arraylike("vecdot", x1, x2)
     x, y = to_array(x1), to_array(x2)
-    if not x.ndim or not y.ndim:
-        raise ValueError(
-            f"vecdot requires arrays with at least one axis, got shapes {x.shape}, {y.shape}"
-        )
     x, y = moveaxis(x, axis, -1), moveaxis(y, axis, -1)
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"vecdot: the axis sizes differ: shapes {np.shape(x1)} and {np.shape(x2)}")
@@ -273,7 +270,8 @@ def tensordot(
     sizes = ([x.shape[i] for i in contracted[0]], [y.shape[i] for i in contracted[1]])
     if sizes[0] != sizes[1]:
         raise TypeError(
-            f"tensordot: the contracted axes differ in size: shapes {x.shape} and {y.shape}, axes {axes}"
+            f"tensordot: the contracted axes differ in size: shapes {x.shape} and {y.shape}, "
+            f"axes {axes}"
         )
     result = lax.dot_general(
         x,
@@ -291,7 +289,8 @@ def _contracted_axes(x: Array, y: Array, axes: Any) -> tuple[tuple[int, ...], tu
         count = operator.index(axes)
         if count > min(x.ndim, y.ndim):
             raise TypeError(
-                f"Number of tensordot axes (axes {count}) exceeds input ranks ({x.shape} and {y.shape})"
+                f"Number of tensordot axes (axes {count}) exceeds input ranks ({x.shape} and "
+                f"{y.shape})"
             )
         return tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
     if len(axes) != 2:

@@ -1,4 +1,4 @@
-"""Making arrays out of other things: numbers, nested lists, NumPy arrays, buffers, DLPack capsules."""
+"""Making arrays out of numbers, nested lists, NumPy arrays, buffers, DLPack capsules."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def asarray(
     device: Device = None,
     out_sharding: Any = None,
 ) -> Array:
-    """Make an array from a number, a nested list, or anything array-like, copying only if it must."""
+    """Make an array from a number, a nested list, or anything array-like; copy only if needed."""
     if (
         isinstance(a, Value)
         and dtype is None
@@ -246,7 +246,8 @@ def astype(
         elif not dtypes.issubdtype(dtype, np.complexfloating):
             warnings.warn(
                 "Casting from complex to real dtypes will soon raise a ValueError. "
-                "Please first use jnp.real or jnp.imag to take the real/imaginary component of your input.",
+                "Please first use jnp.real or jnp.imag to take the real/imaginary component of "
+                "your input.",
                 DeprecationWarning,
                 stacklevel=2,
             )
@@ -291,7 +292,8 @@ def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: s
 def fromfile(*args: Any, **kwargs: Any) -> Array:
     """Refuse to read a file: use `jnp.asarray(np.fromfile(...))` outside transformations."""
     raise NotImplementedError(
-        "jnp.fromfile() is not implemented because it may be non-pure and thus unsafe for use with JIT "
+        "jnp.fromfile() is not implemented because it may be non-pure and thus unsafe for use "
+        "with JIT "
         "and other transformations. Use jnp.asarray(np.fromfile(...)) outside of them instead."
     )
 
@@ -299,6 +301,7 @@ def fromfile(*args: Any, **kwargs: Any) -> Array:
 def fromiter(*args: Any, **kwargs: Any) -> Array:
     """Refuse to run an iterator: use `jnp.asarray(np.fromiter(...))` outside transformations."""
     raise NotImplementedError(
-        "jnp.fromiter() is not implemented because it may be non-pure and thus unsafe for use with JIT "
+        "jnp.fromiter() is not implemented because it may be non-pure and thus unsafe for use "
+        "with JIT "
         "and other transformations. Use jnp.asarray(np.fromiter(...)) outside of them instead."
     )

@@ -227,7 +227,7 @@ def arange(
     bounds = [_known_bound(x, name) for x, name in zip((start, stop, step), names, strict=True)]
     if dtype is None:
         given = [x for x in bounds if x is not None]
-        dtype = dtypes.result_type(*(x if isinstance(x, np.generic) else x for x in given))
+        dtype = dtypes.result_type(*given)
     first, last, stride = (None if x is None else _as_number(x) for x in bounds)
     if last is None:
         first, last = 0, first
@@ -364,7 +364,7 @@ def logspace(
     dtype: DTypeLike = None,
     axis: int = 0,
 ) -> Array:
-    """Make `num` numbers spaced evenly on a logarithmic scale, from `base**start` to `base**stop`."""
+    """Make `num` numbers, even on a logarithmic scale, from `base**start` to `base**stop`."""
     check_arraylike("logspace", start, stop, base)
     if dtype is None:
         dtype = dtypes.to_inexact_dtype(dtypes.result_type(start, stop))
@@ -379,7 +379,7 @@ def logspace(
 
 
 def _rounded_to(x: Array, dtype: np.dtype) -> Array:
-    """Convert to the dtype; towards an integer dtype, forgive a rounding error below a whole number."""
+    """Convert to the dtype; for integers, forgive a rounding error below a whole number."""
     if not dtypes.issubdtype(dtype, np.integer):
         return lax.convert_element_type(x, dtype)
     slack = lax.mul(lax.abs(x), lax.full_like(x, 8 * float(dtypes.finfo(x.dtype).eps)))

@@ -94,7 +94,8 @@ def _array_api_cumulative(
     if axis is None:
         if x.ndim > 1:
             raise ValueError(
-                f"The input array has rank {x.ndim}, however axis was not set to an explicit value. The "
+                f"The input array has rank {x.ndim}, however axis was not set to an explicit "
+                f"value. The "
                 "axis argument is only optional for one-dimensional arrays."
             )
         axis = 0
@@ -181,7 +182,7 @@ def _edge(x: ArrayLike, shape: tuple[int, ...]) -> Array:
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Return the differences of neighbours in the flattened array, between optional extra values."""
+    """Return the differences of neighbours in the flattened array, with optional ends."""
     a = ravel(ensure_arraylike("ediff1d", ary))
     result = diff(a)
     if to_begin is not None:

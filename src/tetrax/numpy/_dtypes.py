@@ -1,4 +1,4 @@
-"""The dtype objects `jnp.float32`, `jnp.int8` ...: usable as dtypes, and callable to make scalars."""
+"""The dtype objects `jnp.float32`, `jnp.int8` ...: dtypes that make scalars when called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tetrax.numpy._typing import Array, ArrayLike
 
 
 class _ScalarMeta(type):
-    """The type of `jnp.float32`: compares and hashes as NumPy's scalar type, calls make an Array."""
+    """The type of `jnp.float32`: compares as NumPy's scalar type; a call makes an Array."""
 
     dtype: np.dtype
 

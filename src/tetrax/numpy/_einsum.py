@@ -107,7 +107,8 @@ def _check_sizes(names: list[str], shapes: tuple[Shape, ...], equation: str) -> 
             if sizes.setdefault(name, size) != size:
                 if 1 not in (size, sizes[name]):
                     raise ValueError(
-                        f"einsum: the axis '{name}' of '{equation}' has sizes {sizes[name]} and {size}; "
+                        f"einsum: the axis '{name}' of '{equation}' has sizes {sizes[name]} and "
+                        f"{size}; "
                         f"the operands have shapes {', '.join(map(str, shapes))}"
                     )
                 sizes[name] = max(size, sizes[name])

@@ -1,4 +1,4 @@
-"""Functions of one array, element by element: exponentials, trigonometry, rounding, parts of numbers."""
+"""Functions of one array, element by element: exponentials, trigonometry, rounding, parts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tetrax.numpy._promote import (
     promote_dtypes_inexact,
 )
 from tetrax.numpy._typing import Array, ArrayLike
+from tetrax.runtime.array import make_array
 
 _LOG_2 = float(np.log(2.0))
 _LOG_10 = float(np.log(10.0))
@@ -23,10 +24,15 @@ def _is(x: Array, kind: type) -> bool:
 
 def constant_like(x: Array, value: complex) -> Array:
     """Return a scalar of the dtype and weak type of `x`, for use beside it in an operation."""
-    return lax.full_like(x, value, shape=())
+    return make_array(np.asarray(value).astype(x.dtype), weak_type=x.weak_type)
 
 
-# --------------------------------------------------------------------------- exponentials, logarithms
+def plain_constant(x: Array, value: complex) -> Array:
+    """Return a scalar of the dtype of `x` that makes the result of an operation strongly typed."""
+    return make_array(np.asarray(value).astype(x.dtype))
+
+
+# ------------------------------------------------------------------------- exponentials, logarithms
 
 
 def exp(x: ArrayLike, /) -> Array:
@@ -61,13 +67,13 @@ def log1p(x: ArrayLike, /) -> Array:
 def log2(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 2 of each element."""
     x = as_inexact("log2", x)
-    return lax.div(lax.log(x), constant_like(x, _LOG_2))
+    return lax.div(lax.log(x), plain_constant(x, _LOG_2))
 
 
 def log10(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 10 of each element."""
     x = as_inexact("log10", x)
-    return lax.div(lax.log(x), constant_like(x, _LOG_10))
+    return lax.div(lax.log(x), plain_constant(x, _LOG_10))
 
 
 def sqrt(x: ArrayLike, /) -> Array:
@@ -388,7 +394,7 @@ def isinf(x: ArrayLike, /) -> Array:
     x = ensure_arraylike("isinf", x)
     if _is(x, np.floating):
         size = lax.abs(x)
-        return lax.eq(size, constant_like(size, np.inf))
+        return lax.eq(size, plain_constant(size, np.inf))
     if _is(x, np.complexfloating):
         return lax.bitwise_or(isinf(lax.real(x)), isinf(lax.imag(x)))
     return lax.full_like(x, False, dtype=np.bool_)
@@ -417,7 +423,7 @@ def _is_infinity(name: str, x: ArrayLike, infinity: float, out: None) -> Array:
         raise ValueError("isposinf/isneginf are not well defined for complex types")
     if not _is(x, np.floating):
         return lax.full_like(x, False, dtype=np.bool_)
-    return lax.eq(x, constant_like(x, infinity))
+    return lax.eq(x, plain_constant(x, infinity))
 
 
 def nan_to_num(

@@ -27,7 +27,8 @@ def clip(
     given = [to_array(x) for x in (arr, min, max) if x is not None]
     if any(dtypes.issubdtype(x.dtype, np.complexfloating) for x in given):
         raise ValueError(
-            "Clip received a complex value either through the input or the min/max keywords. Complex values "
+            "Clip received a complex value either through the input or the min/max keywords. "
+            "Complex values "
             "have no ordering and cannot be clipped. Take the real or the imaginary part first."
         )
     if min is not None:

@@ -112,10 +112,8 @@ def histogram2d(
     check_arraylike("histogram2d", x, y)
     first, second = promote_dtypes_inexact(x, y)
     sample = lax.concatenate([lax.expand_dims(ravel(part), (1,)) for part in (first, second)], 1)
-    if not np.ndim(bins) == 0:
-        given = len(bins)
-        if given not in (1, 2):
-            bins = [asarray(bins)] * 2
+    if (isinstance(bins, (list, tuple)) or np.ndim(bins)) and len(bins) not in (1, 2):
+        bins = [asarray(bins)] * 2
     counts, edges = histogramdd(sample, bins, range, weights, density)
     return counts, edges[0], edges[1]
 
@@ -172,7 +170,7 @@ def _points(sample: Any) -> Array:
 
 
 def _bins_per_axis(bins: Any, rank: int) -> list[Any]:
-    if np.ndim(bins) == 0 and not isinstance(bins, (list, tuple)):
+    if not isinstance(bins, (list, tuple)) and np.ndim(bins) == 0:
         return [bins] * rank
     if len(bins) != rank:
         raise ValueError("should be a bin for each dimension.")

@@ -142,7 +142,8 @@ def _classify(item: Any, place: int) -> Any:
     if hasattr(item, "__index__"):
         return operator.index(item)
     raise IndexError(
-        "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays "
+        "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean "
+        "arrays "
         f"are valid indices. Got {item!r} at place {place}"
     )
 
@@ -214,7 +215,8 @@ def _span(item: slice, axis: int, size: int, place: int) -> Span:
     bounds = (item.start, item.stop, item.step)
     if any(isinstance(bound, Tracer) and not is_concrete(bound) for bound in bounds):
         raise IndexError(
-            f"Slice entries must be static integers. Got {item} at position {place}. The size of the "
+            f"Slice entries must be static integers. Got {item} at position {place}. The size "
+            f"of the "
             "result must be known: to cut a piece of known size at a traced position, use "
             "lax.dynamic_slice or lax.dynamic_slice_in_dim; to select by a condition, jnp.where."
         )

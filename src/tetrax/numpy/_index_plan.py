@@ -44,8 +44,8 @@ class _ResultDim:
 def plan_index(index: ParsedIndex, *, wrap_negative: bool = True) -> IndexPlan:
     """Decide how one gather or scatter carries out an index.
 
-    A contiguous slice becomes a window with a fixed start, any other slice an index array of its own;
-    integer arrays are broadcast together and stand where NumPy puts them.
+    A contiguous slice becomes a window with a fixed start, any other slice an index array of its
+    own; integer arrays are broadcast together and stand where NumPy puts them.
     """
     arrays = index.positions
     batch = np.broadcast_shapes(*(entry.shape for entry in arrays)) if arrays else ()

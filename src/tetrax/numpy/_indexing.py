@@ -1,7 +1,8 @@
 """Reading elements: `x[index]`, `x.at[index].get(...)`, `take`, `take_along_axis`.
 
-An index without arrays is carried out by slices; one traced integer by a dynamic slice; everything else
-by one gather. Positions outside the array are moved to its edge unless a mode says otherwise.
+An index without arrays is carried out by slices; one traced integer by a dynamic slice;
+everything else by one gather. Positions outside the array are moved to its edge unless a mode
+says otherwise.
 """
 
 from __future__ import annotations
@@ -197,8 +198,8 @@ def take(
 ) -> Array:
     """Take elements along an axis, or of the flattened array.
 
-    Modes: "fill" (default) gives NaN, or the smallest integer, for positions outside the array; "clip"
-    moves them to the edge; "wrap" counts around; "promise_in_bounds" says there are none.
+    Modes: "fill" (default) gives NaN, or the smallest integer, for positions outside the array;
+    "clip" moves them to the edge; "wrap" counts around; "promise_in_bounds" says there are none.
     """
     check_no_out("take", out)
     check_arraylike("take", a, indices)
@@ -267,7 +268,8 @@ def take_along_axis(
         a, axis = ravel(a), 0
     if a.ndim != positions.ndim:
         raise ValueError(
-            f"indices and arr must have the same number of dimensions; {positions.ndim} vs. {a.ndim}"
+            f"indices and arr must have the same number of dimensions; {positions.ndim} vs. "
+            f"{a.ndim}"
         )
     axis = canonicalize_axis(axis, a.ndim)
     index = along_axis_index(a.shape, positions, axis)
@@ -299,7 +301,8 @@ def along_axis_index(shape: Shape, positions: Array, axis: int) -> tuple[Any, ..
             continue
         if size != positions.shape[i] and 1 not in (size, positions.shape[i]):
             raise ValueError(
-                f"take_along_axis: shapes {shape} and {positions.shape} do not broadcast along axis {i}"
+                f"take_along_axis: shapes {shape} and {positions.shape} do not broadcast along "
+                f"axis {i}"
             )
         places = np.arange(size, dtype=np.int32)
         index.append(places.reshape(tuple(-1 if k == i else 1 for k in range(len(shape)))))

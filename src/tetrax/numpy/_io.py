@@ -29,15 +29,15 @@ def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None
 def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     """Read an array, or an archive of arrays, from a file in NumPy's format.
 
-    Files with pickled objects are refused unless `allow_pickle=True` is passed: reading them runs code.
+    Files with pickled objects are refused unless `allow_pickle=True` is passed: reading them runs
+    code.
     """
     loaded = np.load(file, *args, **kwargs)
     if not isinstance(loaded, np.ndarray):
         return loaded
     # NumPy's format keeps no name for dtypes that NumPy itself does not know.
-    if loaded.dtype.kind == "V" and not loaded.dtype.names:
-        if loaded.dtype.itemsize == np.dtype(dtypes.bfloat16).itemsize:
-            loaded = loaded.view(dtypes.bfloat16)
+    if loaded.dtype == np.dtype("V2"):
+        loaded = loaded.view(dtypes.bfloat16)
     return asarray(loaded)
 
 

@@ -1,7 +1,8 @@
-"""Putting arrays together and taking them apart: concatenate, stack, block, split, insert, delete."""
+"""Putting arrays together and taking them apart: concatenate, stack, split, insert, delete."""
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -111,7 +112,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 
 def block(arrays: Any) -> Array:
-    """Assemble an array from nested lists of blocks; the innermost lists run along the last axis."""
+    """Assemble an array from nested lists of blocks; innermost lists run along the last axis."""
     joined, depth = _block(arrays)
     return atleast_1d(joined) if depth else joined
 
@@ -188,7 +189,7 @@ def _split(name: str, ary: ArrayLike, indices_or_sections: Any, axis: int) -> li
         bounds = [0, *cuts, size]
     return [
         lax.slice_in_dim(a, start, max(start, stop), axis=axis)
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        for start, stop in itertools.pairwise(bounds)
     ]
 
 
@@ -198,7 +199,8 @@ def _equal_bounds(name: str, size: int, sections: int) -> list[int]:
     part, rest = divmod(size, sections)
     if rest and name != "array_split":
         raise ValueError(
-            f"array split does not result in an equal division: {size} elements, {sections} sections"
+            f"array split does not result in an equal division: {size} elements, {sections} "
+            f"sections"
         )
     sizes = [part + 1] * rest + [part] * (sections - rest)
     return [0, *np.cumsum(sizes).tolist()]
@@ -279,7 +281,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 def _to_last_rank(values: Array, a: Array, axis: int) -> Array:
     """Give the values of one insertion the array's rank, aligned as NumPy does."""
     full = lax.broadcast_to_rank(values, a.ndim)
-    order = [i for i in range(1, a.ndim)]
+    order = list(range(1, a.ndim))
     order.insert(axis, 0)
     return lax.transpose(full, order) if a.ndim > 1 else full
 
@@ -296,9 +298,9 @@ def delete(
         a, axis = ravel(a), 0
     axis = canonicalize_axis(axis, a.ndim)
     size = a.shape[axis]
-    if isinstance(obj, Tracer) and (assume_unique_indices or obj.ndim == 0):
-        if dtypes.issubdtype(obj.dtype, np.integer):
-            return _delete_traced(a, obj, axis)
+    one_by_one = isinstance(obj, Tracer) and (assume_unique_indices or obj.ndim == 0)
+    if one_by_one and dtypes.issubdtype(obj.dtype, np.integer):
+        return _delete_traced(a, obj, axis)
     positions = _known_positions("delete", obj, size)
     if positions.ndim == 0:
         canonicalize_axis(int(positions), size)

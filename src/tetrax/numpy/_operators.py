@@ -1,7 +1,7 @@
 """What Python's operators do on arrays.
 
-Numbers, NumPy arrays and objects with `__jax_array__` take part; lists and tuples are refused with a
-TypeError; anything else gets the chance to handle the operation itself.
+Numbers, NumPy arrays and objects with `__jax_array__` take part; lists and tuples are refused
+with a TypeError; anything else gets the chance to handle the operation itself.
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ _ALLOWED_OPTIONS = {
 def pad(array: ArrayLike, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Array:
     """Add elements before and after those of each axis.
 
-    `pad_width` is one number, a pair for all axes, one pair per axis, or a dict from axis to either.
-    Modes: constant, edge, empty, linear_ramp, maximum, mean, median, minimum, reflect, symmetric, wrap,
-    or a function as for `numpy.pad`.
+    `pad_width` is one number, a pair for all axes, one pair per axis, or a dict from axis to
+    either. Modes: constant, edge, empty, linear_ramp, maximum, mean, median, minimum, reflect,
+    symmetric, wrap, or a function as for `numpy.pad`.
 
     >>> pad(np.array([1, 2]), 1)
     Array([0, 1, 2, 0], dtype=int32)

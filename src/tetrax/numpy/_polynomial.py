@@ -253,8 +253,8 @@ def polyfit(
 ) -> Any:
     """Fit a polynomial of a degree to points by least squares.
 
-    With `full`, also returns residuals, rank, singular values and cutoff; with `cov`, the covariance
-    matrix of the coefficients.
+    With `full`, also returns residuals, rank, singular values and cutoff; with `cov`, the
+    covariance matrix of the coefficients.
     """
     check_arraylike_or_none("polyfit", x, y, w)
     points, values = promote_dtypes_inexact(x, y)

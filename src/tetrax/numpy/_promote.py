@@ -1,8 +1,9 @@
 """What happens to the operands before an operation sees them: checks, dtypes, ranks.
 
-Operations want operands of one dtype and one rank. NumPy-style functions accept mixtures; the functions
-here turn a mixture into what operations want, following the promotion lattice in `tetrax.dtypes`. The
-common cases (two arrays of one dtype, an array and a Python number) are decided first and cost little.
+Operations want operands of one dtype and one rank. NumPy-style functions accept mixtures; the
+functions here turn a mixture into what operations want, following the promotion lattice in
+`tetrax.dtypes`. The common cases (two arrays of one dtype, an array and a Python number) are
+decided first and cost little.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def check_arraylike(fun_name: str, *args: Any) -> None:
         if isinstance(arg, _ARRAY_TYPES) or hasattr(arg, "__jax_array__"):
             continue
         raise TypeError(
-            f"{fun_name} requires ndarray or scalar arguments, got {type(arg)} at position {position}."
+            f"{fun_name} requires ndarray or scalar arguments, got {type(arg)} at position "
+            f"{position}."
         )
 
 
@@ -69,7 +71,7 @@ def check_no_float0(fun_name: str, *args: Any) -> None:
 
 
 def user_dtype(dtype: DTypeLike, fun_name: str) -> np.dtype:
-    """Return the canonical form of a dtype the user asked for, warning where 64 bits are switched off."""
+    """Return the dtype for what the user asked for, warning where 64 bits are switched off."""
     return dtypes.check_and_canonicalize_user_dtype(dtype, fun_name)
 
 
@@ -131,7 +133,7 @@ def _numpy_scalar(x: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def convert(x: ArrayLike, dtype: np.dtype, weak_type: bool = False) -> Array:
-    """Convert to `dtype`, weakly typed or not, without a warning and without a copy where none is due."""
+    """Convert to `dtype`, weakly typed or not, without a warning; no copy where none is due."""
     if isinstance(x, Value):
         if x.dtype == dtype and x.weak_type == weak_type:
             return x
@@ -199,18 +201,22 @@ def _check_broadcastable(fun_name: str, shapes: Sequence[Shape]) -> None:
     if len(full) < 2 or all(shape == full[0] for shape in full[1:]):
         return
     try:
-        lax.broadcast_shapes(*full)
-    except (ValueError, TypeError):
+        np.broadcast_shapes(*full)
+    except ValueError:
         listed = ", ".join(map(str, shapes))
-        raise TypeError(f"{fun_name} got incompatible shapes for broadcasting: {listed}.") from None
+        same_rank = len({len(shape) for shape in full}) == 1
+        kind = TypeError if same_rank else ValueError
+        raise kind(f"{fun_name} got incompatible shapes for broadcasting: {listed}.") from None
 
 
 def _complain_of_rank_promotion(fun_name: str, shapes: Sequence[Shape]) -> None:
     listed = " ".join(map(str, shapes))
     if config.numpy_rank_promotion == "raise":
         raise ValueError(
-            f"Operands could not be broadcast together for {fun_name} on shapes {listed} and with the "
-            "config option numpy_rank_promotion='raise'. Make the ranks equal with `x[None]` or reshape."
+            f"Operands could not be broadcast together for {fun_name} on shapes {listed} and "
+            f"with the "
+            "config option numpy_rank_promotion='raise'. Make the ranks equal with `x[None]` or "
+            "reshape."
         )
     warnings.warn(
         f"Following NumPy automatic rank promotion for {fun_name} on shapes {listed}. "
@@ -292,15 +298,15 @@ def _absorb(array: Value, number: Any) -> Array | None:
 
 
 def canonicalize_axis(axis: Any, rank: int) -> int:
-    """Return a non-negative axis; raise ValueError where it is out of bounds."""
+    """Return a non-negative axis; raise AxisError (a ValueError) where it is out of bounds."""
     axis = operator.index(axis)
     if not -rank <= axis < rank:
-        raise ValueError(f"axis {axis} is out of bounds for array of dimension {rank}")
+        raise np.exceptions.AxisError(axis, rank)
     return axis + rank if axis < 0 else axis
 
 
 def canonicalize_axes(axis: Any, rank: int) -> tuple[int, ...]:
-    """Return an axis, a sequence of axes or None (all axes) as non-negative axes without repeats."""
+    """Return an axis, several, or None (all) as non-negative axes without repeats."""
     if axis is None:
         return tuple(range(rank))
     items: Iterable[Any] = axis if isinstance(axis, (tuple, list, np.ndarray)) else (axis,)
@@ -322,7 +328,8 @@ def canonicalize_shape(shape: Any, fun_name: str = "shape") -> Shape:
         if any(isinstance(size, Value) for size in _items(shape)):
             raise
         raise TypeError(
-            f"Shapes must be 1D sequences of concrete values of integer type, got {shape} ({fun_name})."
+            f"Shapes must be 1D sequences of concrete values of integer type, got {shape} "
+            f"({fun_name})."
         ) from error
     if any(size < 0 for size in sizes):
         raise ValueError(f"Negative dimensions are not allowed: {fun_name} got the shape {sizes}.")

@@ -88,7 +88,8 @@ def _inside(x: Array, size: int, mode: str) -> Array:
             concrete_or_error(
                 x,
                 errors.ConcretizationTypeError,
-                "The error occurred because ravel_multi_index was jit-compiled with mode='raise'. Use "
+                "The error occurred because ravel_multi_index was jit-compiled with "
+                "mode='raise'. Use "
                 "mode='wrap' or mode='clip' instead.",
             )
         )

@@ -136,8 +136,8 @@ def repeat(
 ) -> Array:
     """Repeat elements along an axis, or of the flattened array.
 
-    Counts that are traced need `total_repeat_length`, the size of the result along the axis: what is
-    too long is cut, what is too short is filled with the last element.
+    Counts that are traced need `total_repeat_length`, the size of the result along the axis: what
+    is too long is cut, what is too short is filled with the last element.
     """
     check_arraylike("repeat", a)
     a = to_array(a)
@@ -158,14 +158,14 @@ def _repeat_known(a: Array, repeats: Any, axis: int) -> Array:
         repeats = concrete_or_error(
             repeats,
             errors.ConcretizationTypeError,
-            "When jit-compiling jnp.repeat, the total number of repeats must be static. To fix this, "
+            "When jit-compiling jnp.repeat, the total number of repeats must be static. To fix "
+            "this, "
             "either specify a static value for `repeats`, or pass a static value to "
             "`total_repeat_length`.",
         )
     counts = np.asarray(repeats)
-    if not (np.issubdtype(counts.dtype, np.integer) or counts.dtype == np.bool_):
-        if counts.size:
-            raise TypeError(f"repeat: the counts must be integers, got dtype {counts.dtype}")
+    if counts.size and counts.dtype.kind not in "iub":
+        raise TypeError(f"repeat: the counts must be integers, got dtype {counts.dtype}")
     if counts.ndim > 1:
         raise ValueError("repeat: the counts must be a scalar or one-dimensional")
     size = a.shape[axis]
@@ -178,7 +178,8 @@ def _repeat_known(a: Array, repeats: Any, axis: int) -> Array:
         return lax.reshape(lax.broadcast_in_dim(a, shape, kept), merged)
     if counts.size != size:
         raise ValueError(
-            f"repeat: {counts.size} counts do not fit the axis {axis} of size {size}; shape {a.shape}"
+            f"repeat: {counts.size} counts do not fit the axis {axis} of size {size}; shape "
+            f"{a.shape}"
         )
     return take_positions(a, np.repeat(np.arange(size, dtype=np.int32), counts), axis)
 
@@ -234,7 +235,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     return lax.reshape(lax.slice_in_dim(repeated, 0, size), shape)
 
 
-# --------------------------------------------------------------------------- triangles and diagonals
+# -------------------------------------------------------------------------- triangles and diagonals
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:

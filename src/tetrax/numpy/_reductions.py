@@ -202,7 +202,8 @@ def _extreme(
     a = to_array(a)
     if where is not None and initial is None:
         raise ValueError(
-            f"reduction operation {name} does not have an identity, so to use a where mask one has to "
+            f"reduction operation {name} does not have an identity, so to use a where mask one "
+            f"has to "
             "specify 'initial'"
         )
     axes = reduction_axes(axis, a.ndim)
@@ -374,7 +375,8 @@ def _variance_dtypes(a: Array, dtype: DTypeLike, name: str) -> tuple[np.dtype, n
     target = user_dtype(dtype, name)
     if _is(a, np.complexfloating) and not dtypes.issubdtype(target, np.complexfloating):
         raise ValueError(
-            f"jax.numpy.{name} does not support a real dtype argument when computing the variance of an "
+            f"jax.numpy.{name} does not support a real dtype argument when computing the "
+            f"variance of an "
             "array of complex values. Take the real and imaginary parts first."
         )
     computing = dtypes.to_inexact_dtype(dtypes.promote_types(a.dtype, target))
@@ -477,14 +479,14 @@ def std(
 def argmax(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return the position of the largest element, the first of several; a NaN counts as largest."""
+    """Return the position of the largest element, the first of several; NaN is largest."""
     return _position("argmax", lax.argmax, a, axis, out, keepdims)
 
 
 def argmin(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """Return the position of the smallest element, the first of several; a NaN counts as smallest."""
+    """Return the position of the smallest element, the first of several; NaN is smallest."""
     return _position("argmin", lax.argmin, a, axis, out, keepdims)
 
 

@@ -1,4 +1,4 @@
-"""Finding where values belong in sorted arrays, and counting them: searchsorted, digitize, bincount."""
+"""Finding where values belong in sorted arrays, and counting them."""
 
 from __future__ import annotations
 
@@ -130,10 +130,9 @@ def digitize(
     how = "scan" if method is None else method
     if edges.shape[0] == 0:
         return lax.full(np.shape(x), 0, np.int32)
-    ascending_side = "right" if not right else "left"
-    descending_side = "left" if not right else "right"
-    up = searchsorted(edges, x, side=ascending_side, method=how)
-    down = searchsorted(lax.rev(edges, (0,)), x, side=descending_side, method=how)
+    side = "left" if right else "right"
+    up = searchsorted(edges, x, side=side, method=how)
+    down = searchsorted(lax.rev(edges, (0,)), x, side=side, method=how)
     ascends = lax.ge(edges[-1], edges[0])
     down = lax.sub(lax.full_like(down, edges.shape[0]), down)
     return lax.select(broadcast_array(ascends, up.shape), up, down)
@@ -149,7 +148,8 @@ def bincount(
 ) -> Array:
     """Count, or add the weights of, each non-negative integer.
 
-    The largest value decides the size: under `jit`, give the `length`; larger values are then left out.
+    The largest value decides the size: under `jit`, give the `length`; larger values are then
+    left out.
 
     >>> bincount(np.array([1, 1, 3]))
     Array([0, 2, 0, 1], dtype=int32)
@@ -167,7 +167,8 @@ def bincount(
             concrete_or_error(
                 x,
                 errors.ConcretizationTypeError,
-                "The error occurred because of argument 'x' of jnp.bincount. To avoid this error, pass a "
+                "The error occurred because of argument 'x' of jnp.bincount. To avoid this "
+                "error, pass a "
                 "static `length` argument.",
             )
         )

@@ -1,4 +1,4 @@
-"""Choosing elements by conditions: where, nonzero, select, piecewise, choose, compress, put, place."""
+"""Choosing elements by conditions: where, nonzero, select, choose, compress, put, place."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def where(
 ) -> Any:
     """Take from `x` where the condition holds, else from `y`; with the condition alone, `nonzero`.
 
-    Both branches are computed. A derivative that is infinite or NaN in the branch not taken spoils the
-    result: replace the argument, not only the value, where it is dangerous.
+    Both branches are computed. A derivative that is infinite or NaN in the branch not taken
+    spoils the result: replace the argument, not only the value, where it is dangerous.
 
     >>> where(np.array([True, False]), 1, 2)
     Array([1, 2], dtype=int32, weak_type=True)
@@ -75,8 +75,9 @@ def where(
 def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Array, ...]:
     """Return the positions of elements that differ from zero, one array of indices per axis.
 
-    How many there are decides the result's shape, so under `jit` the number must be given as `size`:
-    what is missing is filled with `fill_value` (one for all axes or one each), what is too much is cut.
+    How many there are decides the result's shape, so under `jit` the number must be given as
+    `size`: what is missing is filled with `fill_value` (one for all axes or one each), what is
+    too much is cut.
 
     >>> nonzero(np.array([0, 3, 4]))
     (Array([1, 2], dtype=int32),)
@@ -84,7 +85,8 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     a = ensure_arraylike("nonzero", a)
     if a.ndim == 0:
         raise ValueError(
-            "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() instead."
+            "Calling nonzero on 0d arrays is not allowed. Use jnp.atleast_1d(scalar).nonzero() "
+            "instead."
         )
     mask = convert(as_bool(a), _BOOL)
     if size is None:
@@ -99,7 +101,8 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
 
 
 _SIZE_HELP = (
-    "The number of results of jnp.{0} depends on the values, so under jit it must be given: pass the "
+    "The number of results of jnp.{0} depends on the values, so under jit it must be given: "
+    "pass the "
     "`size` argument of jnp.{0} (and `fill_value` for the places left over)."
 )
 
@@ -204,9 +207,8 @@ def piecewise(
 def _conditions(condlist: Any, x: Array) -> list[Array]:
     if not isinstance(condlist, (list, tuple)):
         stacked = ensure_arraylike("piecewise", condlist)
-        if stacked.ndim in (0, x.ndim) and not (x.ndim == 0 and stacked.ndim):
-            if (stacked.ndim == x.ndim == 1 and stacked.shape != x.shape) or stacked.ndim == 0:
-                return [stacked]
+        if stacked.ndim == 0:
+            return [stacked]
         return [stacked[i] for i in range(stacked.shape[0])]
     items = [asarray(item) for item in condlist]
     if items and items[0].ndim == 0 and x.ndim > 0:
@@ -371,7 +373,8 @@ def put_along_axis(
     axis = canonicalize_axis(axis, a.ndim)
     if a.ndim != positions.ndim:
         raise ValueError(
-            f"indices and arr must have the same number of dimensions; {positions.ndim} vs. {a.ndim}"
+            f"indices and arr must have the same number of dimensions; {positions.ndim} vs. "
+            f"{a.ndim}"
         )
     index = along_axis_index(a.shape, positions, axis)
     return lax.reshape(scatter(a, index, values, "set", mode=mode), shape)
@@ -380,7 +383,7 @@ def put_along_axis(
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
 ) -> Array:
-    """Return a copy with a value, or values in turn, on the main diagonal (with `inplace=False`)."""
+    """Return a copy with values, in turn, on the main diagonal (with `inplace=False`)."""
     check_arraylike("fill_diagonal", a, val)
     _check_not_in_place("fill_diagonal", inplace)
     if wrap:

@@ -1,7 +1,7 @@
 """Arrays as sets: unique elements, union, intersection, difference, membership.
 
-How many elements a result has depends on the values. Outside `jit` they are known; inside, the size must
-be given, and places left over are filled.
+How many elements a result has depends on the values. Outside `jit` they are known; inside, the
+size must be given, and places left over are filled.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ def unique(
 ) -> Any:
     """Return the distinct elements, sorted, or the distinct slices along an axis.
 
-    Optionally also: where each first occurs, which one each element is, how often each occurs. Under
-    `jit`, `size` is needed; places left over get `fill_value`, by default the smallest element.
+    Optionally also: where each first occurs, which one each element is, how often each occurs.
+    Under `jit`, `size` is needed; places left over get `fill_value`, by default the smallest
+    element.
 
     >>> unique(np.array([3, 1, 3]))
     Array([1, 3], dtype=int32)

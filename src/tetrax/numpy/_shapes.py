@@ -1,4 +1,4 @@
-"""Changing an array's shape without changing its elements: reshape, transpose, squeeze, broadcast."""
+"""Changing shapes without changing elements: reshape, transpose, squeeze, broadcast."""
 
 from __future__ import annotations
 
@@ -46,12 +46,15 @@ def resolve_shape(a: Array, shape: Any) -> Shape:
     sizes = list(_plain_sizes(shape))
     unknown = [i for i, size in enumerate(sizes) if isinstance(size, int) and size == -1]
     if len(unknown) > 1:
-        raise TypeError(f"can only specify one unknown axis size with a `-1` value, got {tuple(sizes)}")
+        raise TypeError(
+            f"can only specify one unknown axis size with a `-1` value, got {tuple(sizes)}"
+        )
     if unknown:
         known = math.prod(size for i, size in enumerate(sizes) if i != unknown[0])
         if known == 0 or a.size % known:
             raise TypeError(
-                f"cannot reshape array of shape {a.shape} (size {a.size}) into shape {tuple(sizes)}: "
+                f"cannot reshape array of shape {a.shape} (size {a.size}) into shape "
+                f"{tuple(sizes)}: "
                 f"the size is not divisible by {known}"
             )
         sizes[unknown[0]] = a.size // known

@@ -26,7 +26,8 @@ def convolve(
 ) -> Array:
     """Convolve two one-dimensional arrays.
 
-    Modes: "full" (every overlap), "same" (the size of the longer one), "valid" (whole overlaps only).
+    Modes: "full" (every overlap), "same" (the size of the longer one), "valid" (whole overlaps
+    only).
     """
     return _convolve("convolve", a, v, mode, precision, preferred_element_type)
 
@@ -39,7 +40,7 @@ def correlate(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike = None,
 ) -> Array:
-    """Correlate two one-dimensional arrays: `convolve` with the second one reversed and conjugated."""
+    """Correlate two one-dimensional arrays: slide the second, conjugated, along the first."""
     return _convolve("correlate", a, v, mode, precision, preferred_element_type)
 
 

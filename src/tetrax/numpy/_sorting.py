@@ -23,7 +23,8 @@ from tetrax.numpy._typing import Array, ArrayLike, DTypeLike
 def _refuse_numpy_arguments(name: str, kind: None, order: None) -> None:
     if kind is not None:
         raise TypeError(
-            f"'kind' argument to {name} is not supported. Use stable=True or stable=False to specify "
+            f"'kind' argument to {name} is not supported. Use stable=True or stable=False to "
+            f"specify "
             "sort stability."
         )
     if order is not None:

@@ -63,7 +63,8 @@ def _aligned_weights(x: Array, w: Array, axis: Axis) -> Array:
     axes = canonicalize_axes(axis, x.ndim)
     if w.ndim != len(axes) or w.shape != tuple(x.shape[i] for i in axes):
         raise ValueError(
-            f"Shape of weights {w.shape} must be consistent with the shape of a {x.shape} along the "
+            f"Shape of weights {w.shape} must be consistent with the shape of a {x.shape} along "
+            f"the "
             f"specified axis {axis}."
         )
     order = sorted(range(len(axes)), key=lambda i: axes[i])
@@ -196,7 +197,8 @@ def _quantile(
         raise ValueError(f"jax.numpy.{name} does not support overwrite_input=True or out != None")
     if method not in _METHODS:
         raise ValueError(
-            "method can only be 'linear', 'lower', 'higher', 'midpoint', 'nearest' or 'inverted_cdf'"
+            "method can only be 'linear', 'lower', 'higher', 'midpoint', 'nearest' or "
+            "'inverted_cdf'"
         )
     if weights is not None and method != "inverted_cdf":
         raise NotImplementedError(

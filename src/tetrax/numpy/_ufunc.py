@@ -115,7 +115,8 @@ class ufunc:
             raise ValueError(f"initial must be a scalar, got shape {np.shape(initial)}")
         if where is not None and initial is None and self.identity is None:
             raise ValueError(
-                f"reduction operation {self.__name__!r} does not have an identity, so to use a where "
+                f"reduction operation {self.__name__!r} does not have an identity, so to use a "
+                f"where "
                 "mask one has to specify 'initial'."
             )
         if self._reduce is not None:
@@ -134,7 +135,7 @@ class ufunc:
         mask = (
             None if where is None else _merged_first(broadcast_array(asarray(where), x.shape), axes)
         )
-        target = rows.dtype if dtype is None else user_dtype(dtype, self.__name__)
+        target = self._result_dtype(rows, dtype)
         rows = convert(rows, target)
         start = initial if initial is not None else self.identity
         if start is None or (initial is None and mask is None and rows.shape[0]):
@@ -154,8 +155,16 @@ class ufunc:
             allowed = as_bool(lax.dynamic_index_in_dim(mask, i, 0, keepdims=False))
             return lax.select(allowed, combined, total)
 
-        total = lax.fori_loop(rest, rows.shape[0], step, total)
+        if rest < rows.shape[0]:
+            total = lax.fori_loop(rest, rows.shape[0], step, total)
         return lax.reshape(total, kept) if keepdims else total
+
+    def _result_dtype(self, x: Array, dtype: DTypeLike) -> np.dtype:
+        """Return the dtype of a running result: the one asked for, or what the function makes."""
+        if dtype is not None:
+            return user_dtype(dtype, self.__name__)
+        sample = lax.full((), 0, x.dtype)
+        return self._call(sample, sample).dtype
 
     # ----------------------------------------------------------------------- accumulate
 
@@ -171,7 +180,7 @@ class ufunc:
         axis = canonicalize_axis(axis, x.ndim)
         if self._accumulate is not None:
             return self._accumulate(x, axis=axis, dtype=dtype)
-        target = x.dtype if dtype is None else user_dtype(dtype, self.__name__)
+        target = self._result_dtype(x, dtype)
         rows = moveaxis(convert(x, target), axis, 0)
         if rows.shape[0] == 0:
             return moveaxis(rows, 0, axis)
@@ -199,7 +208,8 @@ class ufunc:
         """Return a copy with the function applied at positions, once per time they are named."""
         if inplace:
             raise NotImplementedError(
-                "Because JAX arrays are immutable, jnp.ufunc.at() cannot operate inplace like np.ufunc.at(). "
+                "Because JAX arrays are immutable, jnp.ufunc.at() cannot operate inplace like "
+                "np.ufunc.at(). "
                 "Instead, you can pass inplace=False and capture the result; e.g.\n"
                 f">>> arr = jnp.{self.__name__}.at(arr, ind, val, inplace=False)"
             )
@@ -251,7 +261,7 @@ class ufunc:
         if starts.ndim != 1:
             raise ValueError("reduceat: indices must be one-dimensional")
         axis = canonicalize_axis(axis, x.ndim)
-        target = x.dtype if dtype is None else user_dtype(dtype, self.__name__)
+        target = self._result_dtype(x, dtype)
         rows = moveaxis(convert(x, target), axis, 0)
         starts = lax.convert_element_type(starts, np.int32)
         result = take_positions(rows, starts, 0)

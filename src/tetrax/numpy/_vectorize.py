@@ -52,7 +52,8 @@ def vectorize(
     """
     if any(not isinstance(item, (str, int)) for item in excluded):
         raise TypeError(
-            f"jax.numpy.vectorize can only exclude integer or string arguments, but excluded={set(excluded)!r}"
+            f"jax.numpy.vectorize can only exclude integer or string arguments, but "
+            f"excluded={set(excluded)!r}"
         )
     if any(isinstance(item, int) and item < 0 for item in excluded):
         raise ValueError(f"excluded={set(excluded)!r} contains negative numbers")
@@ -121,7 +122,8 @@ def _broadcast_call(call: _Call, values: Sequence[Any], parsed: Any, where: str)
 def _match(shape: tuple[int, ...], core: Core, sizes: dict[str, int], where: str) -> None:
     if len(shape) < len(core):
         raise ValueError(
-            f"input with shape {shape} does not have enough dimensions for all core dimensions {core} {where}"
+            f"input with shape {shape} does not have enough dimensions for all core dimensions "
+            f"{core} {where}"
         )
     for name, size in zip(core, shape[len(shape) - len(core) :], strict=True):
         if name in sizes and sizes[name] != size:

@@ -159,7 +159,8 @@ def _one_axis(
 ) -> Array:
     if isinstance(axis, (tuple, list)) or axis is None:
         raise ValueError(
-            f"jax.numpy.fft.{name} does not support multiple axes. Please use jax.numpy.fft.{name}n. "
+            f"jax.numpy.fft.{name} does not support multiple axes. Please use "
+            f"jax.numpy.fft.{name}n. "
             f"Got axis = {axis!r}."
         )
     if np.ndim(a) == 0:

@@ -95,7 +95,8 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     x = inexact_matrix("qr", a)
     if mode == "raw":
         raise NotImplementedError(
-            "jnp.linalg.qr: mode='raw' (Householder vectors) is not available; use 'reduced' or 'complete'"
+            "jnp.linalg.qr: mode='raw' (Householder vectors) is not available; use 'reduced' or "
+            "'complete'"
         )
     if mode not in ("reduced", "r", "complete", "full"):
         raise ValueError(f"Unsupported QR decomposition mode '{mode}'")

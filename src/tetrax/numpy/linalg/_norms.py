@@ -29,7 +29,8 @@ from tetrax.numpy.linalg._solve import inv
 def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Array:
     """Return a vector norm over one axis, or a matrix norm over two.
 
-    Without `axis` and `ord`, the 2-norm of all elements. The derivative of the 2-norm at zero is zero.
+    Without `axis` and `ord`, the 2-norm of all elements. The derivative of the 2-norm at zero is
+    zero.
 
     >>> norm(np.array([3.0, 4.0]))
     Array(5., dtype=float32)
@@ -47,7 +48,8 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
     if len(axes) == 2:
         return _matrix_norm(a, ord, axes, keepdims)
     raise ValueError(
-        f"Improper number of axes for norm: {axis=}. Pass one axis to compute a vector-norm, or two axes to "
+        f"Improper number of axes for norm: {axis=}. Pass one axis to compute a vector-norm, or "
+        f"two axes to "
         "compute a matrix-norm."
     )
 
@@ -141,7 +143,7 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") ->
 
 
 def cond(x: ArrayLike, p: Any = None) -> Array:
-    """Return the condition number for a norm: the largest over the smallest singular value, or others."""
+    """Return the condition number for a norm, by default from the singular values."""
     given = ensure_arraylike("jnp.linalg.cond", x)
     if given.ndim < 2:
         raise ValueError(

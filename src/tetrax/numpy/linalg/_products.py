@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -139,7 +140,8 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -
         raise ValueError("multi_dot: the first and the last array must have 1 or 2 dimensions")
     if any(x.ndim != 2 for x in items[1:-1]):
         raise ValueError(
-            f"multi_dot: the arrays between first and last must be matrices, got shapes {[x.shape for x in items]}"
+            f"multi_dot: the arrays between first and last must be matrices, got shapes "
+            f"{[x.shape for x in items]}"
         )
     operands: list[Any] = []
     for place, x in enumerate(items):
@@ -149,6 +151,6 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -
         operands += [x, names]
     output = [0] if items[0].ndim == 2 else []
     output += [len(items)] if items[-1].ndim == 2 else []
-    if any(a.shape[-1] != b.shape[0] for a, b in zip(items[:-1], items[1:], strict=True)):
+    if any(a.shape[-1] != b.shape[0] for a, b in itertools.pairwise(items)):
         raise ValueError(f"multi_dot: shapes {[x.shape for x in items]} do not chain")
     return einsum(*operands, output, optimize="auto", precision=precision)

@@ -57,7 +57,8 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     size = x.shape[-1]
     if y.shape[0 if y.ndim == 1 else -2] != size:
         raise ValueError(
-            f"solve: the matrix has {size} columns, the right hand side shape {y.shape} does not fit"
+            f"solve: the matrix has {size} columns, the right hand side shape {y.shape} does "
+            f"not fit"
         )
     if y.ndim == 1:
         columns = broadcast_array(lax.expand_dims(y, (1,)), (*x.shape[:-2], size, 1))
@@ -117,7 +118,8 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     rest = x.shape[y.ndim :]
     if math.prod(rest) != y.size:
         raise ValueError(
-            "Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim]); "
+            "Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == "
+            "prod(a.shape[:b.ndim]); "
             f"got shapes {x.shape} and {y.shape}"
         )
     flat = lax.reshape(x, (y.size, y.size))
@@ -390,7 +392,7 @@ def as_matrix_for_rank(M: ArrayLike) -> Array:
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: Any = None, *, numpy_resid: bool = False
 ) -> tuple[Array, Array, Array, Array]:
-    """Return the least-squares solution of `a @ x = b`, the residuals, the rank, the singular values."""
+    """Return the least-squares solution of `a @ x = b`, residuals, rank, singular values."""
     check_arraylike("jnp.linalg.lstsq", a, b)
     x, y = promote_dtypes_inexact(a, b)
     x, y = convert(x, x.dtype), convert(y, y.dtype)
@@ -402,7 +404,7 @@ def lstsq(
         raise ValueError("Leading dimensions of input arrays must match")
     vector = y.ndim == 1
     y = lax.expand_dims(y, (1,)) if vector else y
-    rows, columns = x.shape
+    columns = x.shape[1]
     real = dtypes.finfo(x.dtype).dtype
     if 0 in x.shape:
         solution, s = lax.full((columns, y.shape[1]), 0, x.dtype), lax.full((0,), 0, real)
