@@ -289,6 +289,7 @@ from tetrax.ops.structure import (
     transpose_p,
 )
 from tetrax.ops.transcendental import (
+    RoundingMethod,
     acos,
     acos_p,
     acosh,
@@ -361,6 +362,7 @@ __all__ = [
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "Precision",
+    "RoundingMethod",
     "ScatterDimensionNumbers",
     "abs",
     "abs_p",
