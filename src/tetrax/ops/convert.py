@@ -132,7 +132,7 @@ class BitcastConvertType(Primitive):
         return ShapedArray(shape, new_dtype)
 
     def reference(self, x, *, new_dtype):
-        x = np.ascontiguousarray(x)
+        x = np.ascontiguousarray(x).reshape(x.shape)  # which makes 0-d arrays 1-d
         old, new = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
         if old < 8 or new < 8:
             return _bitcast_narrow(x, new_dtype, old, new)

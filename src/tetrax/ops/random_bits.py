@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes, errors
 from tetrax.config import config
 from tetrax.ir import kernel as k
@@ -107,7 +106,9 @@ class Threefry(_NoDerivative):
     def shape(self, *avals: ShapedArray) -> list[ShapedArray]:
         if any(a.shape != avals[0].shape or a.dtype != np.uint32 for a in avals):
             shown = ", ".join(a.str_short() for a in avals)
-            raise errors.ShapeError(f"threefry2x32 takes four uint32 arrays of one shape, got {shown}")
+            raise errors.ShapeError(
+                f"threefry2x32 takes four uint32 arrays of one shape, got {shown}"
+            )
         return [ShapedArray(avals[0].shape, np.uint32)] * 2
 
     def runs_compiled(self, avals: Sequence[ShapedArray], params: dict) -> bool:
@@ -260,7 +261,7 @@ class RandomBits(_PerKey):
 
 
 def _original_block(words: Sequence[Any], size: int, position: Any, numpy: bool) -> Any:
-    """Word `position` of the original layout: the counters' halves go through the block together."""
+    """Word `position` of the original layout: the halves of the counters share blocks."""
     half = (size + 1) // 2
     k0, k1 = words
     if numpy:
@@ -333,9 +334,7 @@ class RandomSplit(_PerKey):
             return _keys(*threefry_numpy(k0, k1, *_counters(shape)))
         size = 2 * math.prod(shape)
         flat = np.arange(0, size, 2).reshape(shape)
-        first, second = (
-            _original_block((k0, k1), size, flat + i, numpy=True) for i in range(2)
-        )
+        first, second = (_original_block((k0, k1), size, flat + i, numpy=True) for i in range(2))
         return _keys(first, second)
 
     def kernel(self, operands, outs, *, shape, partitionable=True):
@@ -373,7 +372,9 @@ class RandomFoldIn(_NoDerivative):
     def shape(self, keys: ShapedArray, data: ShapedArray) -> ShapedArray:
         check_keys("random_fold_in", keys)
         if data.shape != keys.shape:
-            raise errors.ShapeError(f"fold_in: {keys.str_short()} and {data.str_short()} differ in shape")
+            raise errors.ShapeError(
+                f"fold_in: {keys.str_short()} and {data.str_short()} differ in shape"
+            )
         return keys
 
     def reference(self, keys: np.ndarray, data: np.ndarray) -> np.ndarray:
@@ -431,10 +432,31 @@ class RandomSeed(_NoDerivative):
         return context.random("seed", operands, outs, {})
 
 
+class RandomClone(_NoDerivative):
+    """The keys themselves; a mark for checks of key reuse."""
+
+    def shape(self, keys: ShapedArray) -> ShapedArray:
+        return keys
+
+    def reference(self, keys: np.ndarray) -> np.ndarray:
+        return keys
+
+    def batch(self, operands: Sequence[Any], dims: Sequence[Any]) -> Any:
+        return self.bind(*operands), dims[0]
+
+    def kernel(self, operands: Sequence[View], outs: Sequence[ShapedArray]) -> View:
+        return operands[0]
+
+    def stablehlo(self, context: Any, operands: Any, outs: Any) -> Any:
+        return list(operands)
+
+
 _key3 = lambda: ShapedArray((3,), KEY)
 random_wrap_p = register(
     RandomWrap("random_wrap"),
-    TestFacts(ulp=0, samples=lambda: [([ShapedArray((3, 2), np.uint32)], {"impl": "threefry2x32"})]),
+    TestFacts(
+        ulp=0, samples=lambda: [([ShapedArray((3, 2), np.uint32)], {"impl": "threefry2x32"})]
+    ),
 )
 random_unwrap_p = register(
     RandomUnwrap("random_unwrap"), TestFacts(ulp=0, samples=lambda: [([_key3()], {})])
@@ -463,9 +485,10 @@ random_fold_in_p = register(
 )
 random_seed_p = register(
     RandomSeed("random_seed"),
-    TestFacts(
-        ulp=0, samples=lambda: [([ShapedArray((3,), np.int32)], {"impl": "threefry2x32"})]
-    ),
+    TestFacts(ulp=0, samples=lambda: [([ShapedArray((3,), np.int32)], {"impl": "threefry2x32"})]),
+)
+random_clone_p = register(
+    RandomClone("random_clone"), TestFacts(ulp=0, samples=lambda: [([_key3()], {})])
 )
 
 

@@ -101,7 +101,7 @@ class Array(Value):
         if self._npy is None:
             return f"<deleted Array {self.aval.str_short()}>"
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
-            words = self._npy.view(np.uint32).reshape(*self.aval.shape, -1)
+            words = self._npy.reshape(*self.aval.shape, 1).view(np.uint32)
             return f"Array({self.aval.shape}, dtype={self.aval.dtype.name}) overlaying:\n{words}"
         weak = ", weak_type=True" if self.aval.weak_type else ""
         text = np.array2string(self._npy, separator=", ", prefix="Array(", suffix=")")
