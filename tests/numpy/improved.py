@@ -18,6 +18,7 @@ IMPROVED = [
     (r"jnp\.fft\.(rfft|ihfft)\(h\)", "half precision is transformed in single"),
     (r"jnp\.logaddexp\.reduceat\(.*", "the result dtype is used from the start"),
     (r"jnp\.(copysign|heaviside)\(f1,k\)", "the same error as for every other function"),
+    (r"jnp\.logical_\w+\.reduceat\(.*", "the result is boolean (NumPy)"),
     (r"jnp\.frexp\(jnp\.array\(\[0\.0, 1e-40.*", "subnormal numbers are not flushed to zero"),
 ]
 

@@ -1,0 +1,8 @@
+"""Let the test files of this folder import the expressions beside them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
