@@ -185,7 +185,7 @@ class Elementwise(Primitive):
                 raise _mismatch(self.name, avals)
             weak = weak and other.weak_type
         out = dtype if self.result is None else self.result(dtype)
-        return ShapedArray(first.shape, out, weak and (self.result is None or out != np.bool_))
+        return ShapedArray(first.shape, out, weak)
 
     def reference(self, *arrays: np.ndarray, **params: Any) -> Any:
         return self.numpy(*arrays, **params)
