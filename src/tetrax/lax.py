@@ -135,6 +135,24 @@ from tetrax.ops.convert import (
     reduce_precision_p,
     stop_gradient,
 )
+from tetrax.ops.convolution import (
+    ConvDimensionNumbers,
+    conv_general_dilated_p,
+)
+from tetrax.ops.convolution_functions import (
+    ConvGeneralDilatedDimensionNumbers,
+    conv,
+    conv_dimension_numbers,
+    conv_general_dilated,
+    conv_general_dilated_local,
+    conv_general_dilated_patches,
+    conv_general_permutations,
+    conv_general_shape_tuple,
+    conv_shape_tuple,
+    conv_transpose,
+    conv_transpose_shape_tuple,
+    conv_with_general_padding,
+)
 from tetrax.ops.creation import (
     broadcasted_iota,
     empty,
@@ -357,6 +375,8 @@ from tetrax.ops.window_shapes import (
 )
 
 __all__ = [
+    "ConvDimensionNumbers",
+    "ConvGeneralDilatedDimensionNumbers",
     "DotAlgorithm",
     "DotAlgorithmPreset",
     "GatherDimensionNumbers",
@@ -425,6 +445,18 @@ __all__ = [
     "cond_p",
     "conj",
     "conj_p",
+    "conv",
+    "conv_dimension_numbers",
+    "conv_general_dilated",
+    "conv_general_dilated_local",
+    "conv_general_dilated_p",
+    "conv_general_dilated_patches",
+    "conv_general_permutations",
+    "conv_general_shape_tuple",
+    "conv_shape_tuple",
+    "conv_transpose",
+    "conv_transpose_shape_tuple",
+    "conv_with_general_padding",
     "convert_element_type",
     "convert_element_type_p",
     "copy_p",

@@ -27,7 +27,7 @@ def check(
     rtol: float = 2e-5,
     atol: float = 1e-6,
 ) -> None:
-    """Run every comparison; `differentiate` are the arguments with derivatives (default: floats)."""
+    """Run every comparison; `differentiate` are arguments with derivatives (default: floats)."""
     close = _Closeness(rtol, atol)
     mine = lambda *xs: _list(case(lax, *xs))
     theirs = lambda *xs: _list(case(jax.lax, *xs))

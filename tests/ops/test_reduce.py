@@ -13,13 +13,14 @@ from tetrax import errors, lax
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 REDUCTIONS = ["reduce_sum", "reduce_prod", "reduce_max", "reduce_min"]
-SHAPES = [((7,), (0,)), ((3, 5), (0,)), ((3, 33), (1,)), ((2, 3, 4), (0, 2)), ((2, 3, 4), (1,))]
+SHAPES = [((7,), (0,)), ((3, 5), (0,)), ((3, 13), (1,)), ((2, 3, 4), (0, 2)), ((2, 3, 4), (1,))]
 
 
 @pytest.mark.parametrize("operation", REDUCTIONS)
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)
 def test_floats(operation: str, shape, axes) -> None:
-    check(lambda lax, x: getattr(lax, operation)(x, axes), sample(*shape), rtol=1e-4, atol=1e-5)
+    case = lambda lax, x: getattr(lax, operation)(x, axes)
+    check(case, sample(*shape), vmap=shape == (2, 3, 4), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("operation", REDUCTIONS)
@@ -92,10 +93,10 @@ CUMULATIVE = ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]
 
 @pytest.mark.parametrize("operation", CUMULATIVE)
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(("shape", "axis"), [((9,), 0), ((3, 5), 0), ((3, 17), 1), ((2, 0), 1)])
+@pytest.mark.parametrize(("shape", "axis"), [((9,), 0), ((3, 5), 0), ((3, 7), 1), ((2, 0), 1)])
 def test_cumulative(operation: str, reverse: bool, shape, axis: int) -> None:
     case = lambda lax, x: getattr(lax, operation)(x, axis, reverse)
-    check(case, sample(*shape), vmap=shape == (3, 5), rtol=1e-4, atol=1e-5)
+    check(case, sample(*shape), vmap=shape == (3, 5) and not reverse, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("operation", CUMULATIVE[:4])

@@ -262,9 +262,7 @@ def _bits(dtype: Any) -> int:
 def _precision_rank(dtype: Any) -> tuple:
     """Orders dtypes: complex before real, wide exponents before narrow ones, then by bits."""
     is_complex_dtype = dtype.kind == "c"
-    real = (
-        np.dtype(np.float32 if dtype.itemsize == 8 else np.float64) if is_complex_dtype else dtype
-    )
+    real = real_dtype(dtype)
     exponent = mantissa = -1
     if dtypes.issubdtype(real, np.floating):
         info = dtypes.finfo(real)

@@ -1,4 +1,4 @@
-"""Running sums, products and extrema along an axis, and the linear recurrence behind their derivatives.
+"""Running sums, products and extrema along an axis, and the recurrence behind their derivatives.
 
 Each is one pass with the value so far carried along. All but the sum are differentiated through
 `y[n] = a[n] y[n-1] + b[n]`, which is exact at zeros and costs one more pass.
@@ -43,7 +43,7 @@ def emit_scan(
     initial: Any,
     step: Step,
 ) -> None:
-    """Store `y[n] = step(y[n-1], operands[n])` along `axis`; narrow floats are carried as float32."""
+    """Store `y[n] = step(y[n-1], operands[n])` along `axis`; narrow floats are carried as f32."""
     if 0 in out.shape:
         return
     outer, count = ax.product(out.shape[:axis]), out.shape[axis]

@@ -210,8 +210,8 @@ def gather(
     """Windows of `slice_sizes` of `operand`, one at each index vector (last axis of the indices).
 
     `mode` says what is read out of bounds: 'fill' gives `fill_value`, by default NaN, or the most
-    extreme integer; 'clip' moves the window inside; 'promise_in_bounds' (default) trusts you. Raises
-    ShapeError for dimension numbers that do not fit.
+    extreme integer; 'clip' moves the window inside; 'promise_in_bounds' (default) trusts you.
+    Raises ShapeError for dimension numbers that do not fit.
 
     >>> rows = GatherDimensionNumbers((1,), (0,), (0,))
     >>> gather(np.eye(3, dtype="float32"), np.array([[2], [0]]), rows, (1, 3))

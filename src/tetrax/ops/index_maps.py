@@ -56,8 +56,8 @@ class GatherScatterMode(enum.Enum):
     """What happens to indices out of bounds.
 
     CLIP moves them to the nearest place where the whole window fits. FILL_OR_DROP reads a fill
-    value, or writes nothing. PROMISE_IN_BOUNDS says that there are none (reads are clipped and writes
-    dropped all the same). ONE_HOT is CLIP here.
+    value, or writes nothing. PROMISE_IN_BOUNDS says that there are none (reads are clipped and
+    writes dropped all the same). ONE_HOT is CLIP here.
     """
 
     CLIP = enum.auto()

@@ -57,21 +57,36 @@ class Multiplier:
         size = max(scratch_elements(m, n, k), scratch_elements(n, m, k))
         self.scratch = builder.temporary(type, size)
 
-    def multiply(self, a: Matrix, b: Matrix, c: Matrix, accumulate: bool = False) -> None:
-        """`c = a b` or `c += a b`; elements of a row of `c` must be neighbours."""
-        m, n = self.m, self.n
+    def multiply(
+        self,
+        a: Matrix,
+        b: Matrix,
+        c: Matrix,
+        accumulate: Any = False,
+        rows: Any = None,
+        depth: Any = None,
+    ) -> None:
+        """`c = a b` or `c += a b`; elements of a row of `c` must be neighbours.
+
+        `rows` and `depth` are given where they are less than what this was made for; `accumulate`
+        may be an i32 expression.
+        """
+        m, n = self.m if rows is None else rows, self.n
+        k = self.k if depth is None else depth
+        if not isinstance(accumulate, Expr):
+            accumulate = kernel.const(int(accumulate), I32)
         row = c.row
-        if self.swapped:
-            a, b, m, n, row = b.transposed(), a.transposed(), n, m, m
+        if self.swapped and c.row == 1:
+            a, b, m, n, row = b.transposed(), a.transposed(), n, m, self.m
         builder = self.builder
         builder.call(
             f"tetrax_gemm_{self.type.name}",
             builder.address(a.buffer, a.offset),
             builder.address(b.buffer, b.offset),
             builder.address(c.buffer, c.offset),
-            *(kernel.index(size) for size in (m, n, self.k)),
+            *(kernel.index(size) for size in (m, n, k)),
             *(kernel.index(stride) for stride in (a.row, a.column, b.row, b.column, row)),
-            kernel.const(int(accumulate), I32),
+            accumulate,
             builder.address(self.scratch),
         )
 

@@ -1,7 +1,7 @@
 """Reductions over axes: extrema, products, logical ones, and the positions of extrema.
 
-Sums stand in `structure.py`. Maxima and minima propagate NaN; elements that tie share the derivative
-equally. Positions are those of the first extremum, or of the first NaN.
+Sums stand in `structure.py`. Maxima and minima propagate NaN; elements that tie share the
+derivative equally. Positions are those of the first extremum, or of the first NaN.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Sort(Primitive):
             raise errors.ShapeError(f"Arguments to sort must have equal shapes, got: {shown}")
         if not 0 <= dimension < max(operands[0].ndim, 1) or not 1 <= num_keys <= len(operands):
             raise errors.ShapeError(
-                f"sort: dimension={dimension} or num_keys={num_keys} is out of range for operands of "
-                f"shapes {shown}"
+                f"sort: dimension={dimension} or num_keys={num_keys} is out of range for operands "
+                f"of shapes {shown}"
             )
         return list(operands)
 

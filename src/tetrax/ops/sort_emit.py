@@ -1,7 +1,7 @@
 """The loop nest of a sort: a stable bottom-up merge sort of every line.
 
-A line is read into scratch, runs of doubling width are merged between its two halves, and the outcome
-is written. Merging chooses without branches, so its speed does not depend on the data.
+A line is read into scratch, runs of doubling width are merged between its two halves, and the
+outcome is written. Merging chooses without branches, so its speed does not depend on the data.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class LineSorter:
     def run(self, read: Callable[[Any, Any], Sequence[scalar.Scalar]], write: Callable) -> None:
         """Sort every line.
 
-        `read(line, position)` gives the elements of all arrays; `write(line, position, elements)` takes
-        them in order.
+        `read(line, position)` gives the elements of all arrays; `write(line, position, elements)`
+        takes them in order.
         """
         builder, n = self.builder, self.length
         with builder.loop(self.outer) as outer, builder.loop(self.inner) as inner:

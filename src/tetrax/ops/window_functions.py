@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from tetrax import errors, tree
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.identities import largest, smallest
