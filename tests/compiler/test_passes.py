@@ -1,0 +1,131 @@
+"""Each pass by its text, and the fusion decisions and memory plans that programs rest on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tetrax
+import tetrax.numpy as jnp
+from tests.golden_text import check_golden
+from tetrax import lax
+from tetrax.compiler.passes.cse import eliminate_common_subexpressions
+from tetrax.compiler.passes.dce import eliminate_dead_code
+from tetrax.compiler.passes.inline import inline
+from tetrax.compiler.pipeline import compile_program, kernel_steps, lower
+from tetrax.ir.check import check_closed
+
+
+def program(f, *args):
+    closed = tetrax.make_jaxpr(f)(*args)
+    check_closed(closed)
+    return closed
+
+
+VECTOR = np.ones(8, np.float32)
+MATRIX = np.ones((8, 16), np.float32)
+
+
+def test_inline():
+    inner = tetrax.jit(lambda x, y: x * y + 1.0)
+    closed = inline(program(lambda x: inner(inner(x, x), x), VECTOR))
+    check_closed(closed)
+    check_golden("pass_inline", str(closed))
+
+
+def test_common_subexpressions():
+    f = lambda x: jnp.sin(x) * jnp.sin(x) + (x + 2.0) * (x + 2.0)
+    closed = eliminate_common_subexpressions(program(f, VECTOR))
+    check_closed(closed)
+    check_golden("pass_cse", str(eliminate_dead_code(closed)))
+
+
+def test_dead_code():
+    def f(x):
+        jnp.exp(x)
+        return x + 1.0
+
+    closed = eliminate_dead_code(program(f, VECTOR))
+    check_closed(closed)
+    assert [eqn.primitive.name for eqn in closed.eqns][-1] == "add"
+    assert all(eqn.primitive.name != "exp" for eqn in closed.eqns)
+
+
+def test_effects_are_not_dead():
+    closed = eliminate_dead_code(program(lambda x: tetrax.debug.print("{}", x), VECTOR))
+    assert [eqn.primitive.name for eqn in closed.eqns] == ["debug_callback"]
+
+
+FUSED = {
+    "chain": (lambda x: jnp.tanh(jnp.exp(x) * 2.0 + x), (VECTOR,), 1),
+    "softmax": (
+        lambda x: (
+            jnp.exp(x - x.max(1, keepdims=True))
+            / jnp.exp(x - x.max(1, keepdims=True)).sum(1, keepdims=True)
+        ),
+        (MATRIX,),
+        4,
+    ),
+    "variance": (lambda x: ((x - x.mean()) ** 2).mean(), (VECTOR,), 2),
+    "two results": (lambda x: (jnp.sin(x) + 1.0, jnp.sin(x) * 2.0), (VECTOR,), 1),
+    "transposed": (lambda x: (x.T * 2.0 + 1.0).T, (MATRIX,), 1),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_number_of_kernels(name):
+    f, args, most = FUSED[name]
+    steps, _, _ = lower(program(f, *args))
+    assert len(list(kernel_steps(steps))) <= most
+
+
+def test_kernel_text():
+    check_golden("kernels_chain", tetrax.jit(FUSED["chain"][0]).lower(VECTOR).text("kernels"))
+
+
+def test_driver_text_of_a_loop():
+    f = lambda x: lax.scan(lambda c, t: (c * t, c), x, np.arange(3, dtype=np.float32))
+    check_golden("driver_scan", tetrax.jit(f).lower(VECTOR).text("driver"))
+
+
+def test_temporaries_share_the_arena():
+    def f(x):
+        for _ in range(10):
+            x = (x @ x.T) @ x
+        return x
+
+    _, _, arena = lower(program(f, np.ones((64, 64), np.float32)))
+    # Two products alternate; without reuse there would be twenty.
+    assert arena <= 6 * 64 * 64 * 4
+
+
+def test_updates_in_a_loop_are_in_place():
+    def f(x):
+        return lax.fori_loop(0, 1000, lambda i, c: c.at[i].set(i * 1.0), x)
+
+    steps, _, _ = lower(program(f, np.zeros(1000, np.float32)))
+    loop = next(step for step in steps if hasattr(step, "carries"))
+    assert any(carry.in_place for carry in loop.carries)
+    np.testing.assert_array_equal(tetrax.jit(f)(np.zeros(1000, np.float32)), np.arange(1000))
+
+
+def test_equal_layers_share_kernels():
+    def f(x):
+        for _ in range(6):
+            x = jnp.tanh(x @ x)
+        return x
+
+    steps, _, _ = lower(program(f, np.eye(4, dtype=np.float32)))
+    from_text = {str(step.kernel.name): step for step in kernel_steps(steps)}
+    assert len(from_text) <= 4
+
+
+def test_memory_analysis():
+    compiled = tetrax.jit(lambda x: x @ x).lower(MATRIX.T @ MATRIX).compile()
+    stats = compiled.memory_analysis()
+    assert stats.argument_size_in_bytes == stats.output_size_in_bytes == 16 * 16 * 4
+
+
+def test_executable_checks_nothing_but_runs():
+    closed = program(lambda x: x + 1.0, VECTOR)
+    (out,) = compile_program(closed)([jnp.asarray(VECTOR)])
+    np.testing.assert_array_equal(out, VECTOR + 1)
