@@ -199,12 +199,22 @@ def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the angle of the point (x2, x1), between -pi and pi."""
-    return lax.atan2(*promote_args_inexact("arctan2", x1, x2))
+    return _angle("arctan2", x1, x2)
 
 
 def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the angle of the point (x2, x1); the array API's name for `arctan2`."""
-    return lax.atan2(*promote_args_inexact("atan2", x1, x2))
+    return _angle("atan2", x1, x2)
+
+
+def _angle(name: str, x1: ArrayLike, x2: ArrayLike) -> Array:
+    """Return the angle; for complex numbers, `-i log((x2 + i x1) / sqrt(x1^2 + x2^2))`."""
+    x1, x2 = promote_args_inexact(name, x1, x2)
+    if not _is(x1, np.complexfloating):
+        return lax.atan2(x1, x2)
+    turn = constant_like(x1, 1j)
+    length = lax.sqrt(lax.add(lax.square(x1), lax.square(x2)))
+    return lax.mul(lax.neg(turn), lax.log(lax.div(lax.add(x2, lax.mul(turn, x1)), length)))
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -237,12 +247,22 @@ def _strong_unless_all_weak(result: Array, *args: ArrayLike) -> Array:
 
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the larger of two elements; NaN where either is NaN."""
-    return lax.max(*promote_args("maximum", x, y))
+    return _extreme("maximum", x, y, lax.max, lax.gt)
 
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the smaller of two elements; NaN where either is NaN."""
-    return lax.min(*promote_args("minimum", x, y))
+    return _extreme("minimum", x, y, lax.min, lax.lt)
+
+
+def _extreme(name: str, x: ArrayLike, y: ArrayLike, real: Any, better: Any) -> Array:
+    """Choose by the order of real numbers, or of complex ones by their parts."""
+    x, y = promote_args(name, x, y)
+    if not _is(x, np.complexfloating):
+        return real(x, y)
+    shape = lax.broadcast_shapes(x.shape, y.shape)
+    x, y = _broadcast(x, shape), _broadcast(y, shape)
+    return lax.select(lax.bitwise_or(_order(x, y, better), lax.ne(x, x)), x, y)
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
@@ -271,14 +291,14 @@ def _broadcast(x: Array, shape: tuple[int, ...]) -> Array:
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return 0 below zero, 1 above, and the second argument at zero."""
-    given = (x1, x2)
+    given = x1
     x1, x2 = promote_args_inexact("heaviside", x1, x2)
     shape = lax.broadcast_shapes(x1.shape, x2.shape)
     x1, x2 = _broadcast(x1, shape), _broadcast(x2, shape)
     zero = constant_like(x1, 0)
     step = lax.select(lax.lt(x1, zero), lax.full_like(x1, 0), lax.full_like(x1, 1))
     result = lax.select(lax.eq(x1, zero), x2, step)
-    return _strong_unless_all_weak(lax.select(lax.ne(x1, x1), x1, result), *given)
+    return _strong_unless_all_weak(lax.select(lax.ne(x1, x1), x1, result), given)
 
 
 # --------------------------------------------------------------------------- logarithms of sums

@@ -10,9 +10,9 @@ from tetrax.numpy._promote import (
     ensure_arraylike,
     numeric_dtype,
     promote_dtypes_inexact,
+    scalar_beside,
 )
 from tetrax.numpy._typing import Array, ArrayLike
-from tetrax.runtime.array import make_array
 
 _LOG_2 = float(np.log(2.0))
 _LOG_10 = float(np.log(10.0))
@@ -23,13 +23,13 @@ def _is(x: Array, kind: type) -> bool:
 
 
 def constant_like(x: Array, value: complex) -> Array:
-    """Return a scalar of the dtype and weak type of `x`, for use beside it in an operation."""
-    return make_array(np.asarray(value).astype(x.dtype), weak_type=x.weak_type)
+    """Return a constant of the dtype and weak type of `x`, for use beside it in an operation."""
+    return scalar_beside(x, value, x.weak_type)
 
 
 def plain_constant(x: Array, value: complex) -> Array:
-    """Return a scalar of the dtype of `x` that makes the result of an operation strongly typed."""
-    return make_array(np.asarray(value).astype(x.dtype))
+    """Return a constant of the dtype of `x` that leaves no result weakly typed."""
+    return scalar_beside(x, value)
 
 
 # ------------------------------------------------------------------------- exponentials, logarithms
@@ -471,9 +471,10 @@ def sinc(x: ArrayLike, /) -> Array:
 
 
 def _sinc_series(square_of_z: Array) -> Array:
-    """Sum `(-z**2)**k / (2 k + 1)!` by Horner's rule; 10 terms reach float64 for |z| <= 1/2."""
+    """Sum `(-z**2)**k / (2 k + 1)!` by Horner's rule, to full precision for |z| <= 1/2."""
     total = lax.full_like(square_of_z, 1)
-    for k in range(10, 0, -1):
+    is_double = dtypes.finfo(square_of_z.dtype).bits == 64
+    for k in range(10 if is_double else 6, 0, -1):
         step = lax.mul(square_of_z, constant_like(square_of_z, -1.0 / (2 * k * (2 * k + 1))))
         total = lax.add(lax.mul(step, total), constant_like(step, 1))
     return total

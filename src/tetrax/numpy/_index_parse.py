@@ -169,8 +169,9 @@ def _classify_value(item: Array) -> Any:
         known = concrete_or_error(item, errors.NonConcreteBooleanIndexError)
         return _classify_numpy(np.asarray(known))
     _check_integer(item.dtype)
-    if item.ndim == 0 and is_concrete(item):
-        return int(concrete_or_error(item, errors.TracerIntegerConversionError))
+    if is_concrete(item):
+        known = concrete_or_error(item, errors.TracerIntegerConversionError)
+        return _classify_numpy(np.asarray(known))
     return item
 
 

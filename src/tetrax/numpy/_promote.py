@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, lax
 from tetrax.config import config
+from tetrax.ir.types import ShapedArray
 from tetrax.numpy._typing import PYTHON_SCALARS, Array, ArrayLike, DTypeLike, Shape
-from tetrax.runtime.array import make_array
+from tetrax.runtime.array import Array as ConcreteArray
+from tetrax.runtime.array import make_array, wrap
+from tetrax.tracing.trace import EVAL_TRACE, state
 from tetrax.tracing.value import Value
 
 _ARRAY_TYPES = (Value, np.ndarray, np.generic, *PYTHON_SCALARS)
@@ -117,6 +120,24 @@ def _numpy_cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _numpy_scalar(x: Any, dtype: np.dtype) -> np.ndarray:
     """Return a Python number as a 0-d array; integers wrap, but must fit the default integer."""
+    if x == 0:  # 0.0 and -0.0 are the same key but not the same number
+        return _new_numpy_scalar(x, dtype)
+    key = (type(x), x, dtype)
+    found = _known_scalars.get(key)
+    if found is None:
+        found = _new_numpy_scalar(x, dtype)
+        found.flags.writeable = False
+        if len(_known_scalars) >= _MOST_KNOWN_SCALARS:
+            _known_scalars.clear()
+        _known_scalars[key] = found
+    return found
+
+
+_known_scalars: dict[tuple[type, Any, np.dtype], np.ndarray] = {}
+_MOST_KNOWN_SCALARS = 4096
+
+
+def _new_numpy_scalar(x: Any, dtype: np.dtype) -> np.ndarray:
     if isinstance(x, int) and not isinstance(x, bool) and dtype.kind in "iuV":
         default = dtypes.default_int_dtype()
         if not np.iinfo(default).min <= x <= np.iinfo(default).max:
@@ -127,6 +148,24 @@ def _numpy_scalar(x: Any, dtype: np.dtype) -> np.ndarray:
         return np.asarray(x, np.int64).astype(dtype)
     with np.errstate(all="ignore"):
         return np.asarray(x).astype(dtype)
+
+
+def scalar_beside(array: Value, number: Any, weak_type: bool = False) -> Array:
+    """Return a number in the dtype of an array, for use beside it in an operation.
+
+    Outside transformations it comes in the array's shape, all elements one and the same in
+    memory, so that the operation has nothing to broadcast.
+    """
+    dtype, shape = array.dtype, array.shape
+    value = _numpy_scalar(number, dtype)
+    if not shape or type(array) is not ConcreteArray or state.trace is not EVAL_TRACE:
+        return wrap(value, ShapedArray((), dtype, weak_type))
+    if array.weak_type == weak_type:
+        aval = array.aval
+    else:
+        aval = ShapedArray(shape, dtype, weak_type)
+    spread = np.ndarray(shape, dtype, value.tobytes(), 0, (0,) * len(shape))
+    return wrap(spread, aval)
 
 
 # --------------------------------------------------------------------------- dtypes
@@ -291,7 +330,7 @@ def _absorb(array: Value, number: Any) -> Array | None:
         return None
     if dtype.kind == "V" and not dtypes.issubdtype(dtype, np.inexact):
         return None
-    return make_array(_numpy_scalar(number, dtype))
+    return scalar_beside(array, number)
 
 
 # --------------------------------------------------------------------------- axes and shapes
