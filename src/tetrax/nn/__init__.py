@@ -1,0 +1,75 @@
+"""Functions of neural networks: activations, softmax, attention, initializers (`tetrax.nn`)."""
+
+from __future__ import annotations
+
+from tetrax.nn import initializers
+from tetrax.nn._activations import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hard_sigmoid,
+    hard_silu,
+    hard_swish,
+    hard_tanh,
+    identity,
+    leaky_relu,
+    log1mexp,
+    log_sigmoid,
+    mish,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    soft_sign,
+    softplus,
+    sparse_plus,
+    sparse_sigmoid,
+    squareplus,
+    swish,
+    tanh,
+)
+from tetrax.nn._attention import dot_product_attention
+from tetrax.nn._encoding import one_hot
+from tetrax.nn._scaled import get_scaled_dot_general_config, scaled_dot_general, scaled_matmul
+from tetrax.nn._softmax import log_softmax, logmeanexp, logsumexp, softmax, standardize
+
+__all__ = [
+    "celu",
+    "dot_product_attention",
+    "elu",
+    "gelu",
+    "get_scaled_dot_general_config",
+    "glu",
+    "hard_sigmoid",
+    "hard_silu",
+    "hard_swish",
+    "hard_tanh",
+    "identity",
+    "initializers",
+    "leaky_relu",
+    "log1mexp",
+    "log_sigmoid",
+    "log_softmax",
+    "logmeanexp",
+    "logsumexp",
+    "mish",
+    "one_hot",
+    "relu",
+    "relu6",
+    "scaled_dot_general",
+    "scaled_matmul",
+    "selu",
+    "sigmoid",
+    "silu",
+    "soft_sign",
+    "softmax",
+    "softplus",
+    "sparse_plus",
+    "sparse_sigmoid",
+    "squareplus",
+    "standardize",
+    "swish",
+    "tanh",
+]
