@@ -129,9 +129,7 @@ def _float_divmod(x1: Array, x2: Array) -> tuple[Array, Array]:
     quotient = lax.select(adjust, lax.sub(quotient, constant_like(quotient, 1)), quotient)
     rounded = lax.round(quotient, lax.RoundingMethod.TO_NEAREST_EVEN)
     # Division by zero has no remainder to subtract; the quotient is what `/` gives.
-    by_zero = lax.broadcast_in_dim(
-        lax.eq(x2, zero), rest.shape, tuple(range(rest.ndim - x2.ndim, rest.ndim))
-    )
+    by_zero = _broadcast(lax.eq(x2, constant_like(x2, 0)), rest.shape)
     return lax.select(by_zero, lax.div(x1, x2), rounded), rest
 
 
@@ -160,7 +158,8 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         if exponent.dtype == np.bool_:
             exponent = lax.convert_element_type(exponent, np.int32)
         return lax.pow(*promote_shapes("power", base, exponent))
-    return _integer_power(*promote_args_numeric("power", x1, x2))
+    result = _integer_power(*promote_args_numeric("power", x1, x2))
+    return _strong_unless_all_weak(result, x1, x2)
 
 
 def _known_integer(given: Any, exponent: Array) -> int | None:
@@ -327,13 +326,21 @@ def _logaddexp_jvp(
     primals: tuple[Array, Array], tangents: tuple[Array, Array]
 ) -> tuple[Array, Array]:
     out = _logaddexp(*primals)
-    share1, share2 = (lax.exp(lax.sub(_finite_top(x), _finite_top(out))) for x in primals)
-    return out, lax.add(lax.mul(tangents[0], share1), lax.mul(tangents[1], share2))
+    x1, x2 = primals
+    if _is(x1, np.complexfloating):
+        shares = [lax.exp(lax.sub(_finite_top(x), _finite_top(out))) for x in primals]
+    else:
+        # The logistic function of the distance keeps its precision where the result is large.
+        infinite = lax.bitwise_and(lax.eq(x1, x2), lax.bitwise_not(lax.is_finite(x1)))
+        distance = lax.select(infinite, lax.full_like(x1, 0), lax.sub(x1, x2))
+        shares = [lax.logistic(distance), lax.logistic(lax.neg(distance))]
+    parts = [lax.mul(t, share) for t, share in zip(tangents, shares, strict=True)]
+    return out, lax.add(*parts)
 
 
 def _finite_top(x: Array) -> Array:
     """Replace +inf by zero, so that the share of an infinite term is not NaN."""
-    part = lax.real(x) if _is(x, np.complexfloating) else x
+    part = lax.real(x)
     return lax.select(lax.eq(part, constant_like(part, np.inf)), lax.full_like(x, 0), x)
 
 

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from tetrax import lax
+from tetrax import dtypes, lax
 from tetrax.errors import InPlaceAssignmentError
 from tetrax.numpy import _arithmetic, _bits, _contract, _elementwise
 from tetrax.numpy._convert import asarray
 from tetrax.numpy._indexing import getitem
+from tetrax.numpy._promote import convert
 from tetrax.numpy._reductions import any as any_
 from tetrax.numpy._typing import PYTHON_SCALARS, Array
 from tetrax.tracing.value import Value
@@ -86,8 +87,9 @@ def _contains(self: Value, item: Any) -> bool:
 
 
 def _round(self: Value, ndigits: int | None = None) -> Array:
-    """Round to a number of digits."""
-    return _elementwise.round(self, ndigits or 0)
+    """Round to a number of digits; without one, to integers."""
+    rounded = _elementwise.round(self, ndigits or 0)
+    return rounded if ndigits is not None else convert(rounded, dtypes.default_int_dtype())
 
 
 OPERATORS: dict[str, Any] = {
