@@ -6,12 +6,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tetrax import tree
 from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
 from tetrax.ir.control import Inline
 from tetrax.ir.program import ClosedProgram, Effects, Program
 from tetrax.ir.types import ShapedArray
-from tetrax.ops.base import register
+from tetrax.ops.base import TestFacts, register
 from tetrax.ops.convert import optimization_barrier_p
 from tetrax.ops.structure import Linear
 from tetrax.runtime.array import as_value
@@ -197,7 +199,10 @@ class Name(Linear):
         return list(operands)
 
 
-name_p = register(Name("name"))
+name_p = register(
+    Name("name"),
+    TestFacts(ulp=0, samples=lambda: [([ShapedArray((3,), np.float32)], {"name": "block"})]),
+)
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
