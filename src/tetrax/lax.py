@@ -201,6 +201,11 @@ from tetrax.ops.precision import (
     DotAlgorithmPreset,
     Precision,
 )
+from tetrax.ops.ragged import (
+    RaggedDotDimensionNumbers,
+    ragged_dot,
+    ragged_dot_general,
+)
 from tetrax.ops.reduce import (
     argmax,
     argmax_p,
@@ -382,6 +387,7 @@ __all__ = [
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "Precision",
+    "RaggedDotDimensionNumbers",
     "RoundingMethod",
     "ScatterDimensionNumbers",
     "abs",
@@ -579,6 +585,8 @@ __all__ = [
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "ragged_dot",
+    "ragged_dot_general",
     "real",
     "real_p",
     "reciprocal",

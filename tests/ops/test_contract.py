@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import ml_dtypes
 import pytest
 from tests.ops.jax_oracle import check, sample
@@ -143,3 +144,15 @@ def test_dtype_errors() -> None:
         )
     with pytest.raises(ValueError, match="Precision"):
         lax.dot(sample(3), sample(3), precision="exact")
+
+
+def test_ragged_dot() -> None:
+    sizes = np.array([2, 0, 3], "int32")
+    case = lambda lax, x, y: lax.ragged_dot(x, y, jax.numpy.asarray(sizes))
+    x, y = sample(6, 4), sample(3, 4, 5, seed=1)
+    want = case(jax.lax, x, y)
+    for run in (lambda f: f, tetrax.jit):
+        got = run(lambda x, y: lax.ragged_dot(x, y, sizes))(x, y)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    with pytest.raises(errors.ShapeError, match="ragged_dot needs shapes"):
+        lax.ragged_dot(x, y, np.array([1], "int32"))

@@ -74,13 +74,14 @@ class LineSorter:
         self.length = shape[dimension]
         self.outer = ax.product(shape[:dimension])
         self.inner = ax.product(shape[dimension + 1 :])
-        # Each array has two halves of scratch that change roles with every pass.
-        self.work = [
-            Stored(
-                builder.temporary(kind, 2 * self.length * parts(dtype)), (2 * self.length,), dtype
-            )
-            for dtype, kind in zip(dtypes, kinds, strict=True)
-        ]
+        # Runs are merged from one scratch array of each kind into another, and back.
+        self.work, self.spare = (
+            [
+                Stored(builder.temporary(kind, self.length * parts(dtype)), (self.length,), dtype)
+                for dtype, kind in zip(dtypes, kinds, strict=True)
+            ]
+            for _ in range(2)
+        )
 
     def run(self, read: Callable[[Any, Any], Sequence[scalar.Scalar]], write: Callable) -> None:
         """Sort every line.
@@ -94,30 +95,80 @@ class LineSorter:
             with builder.loop(n) as position:
                 for target, value in zip(self.work, read(line, position), strict=True):
                     store_scalar(builder, target, position, value)
-            base = self._merge_passes()
+            self._merge_passes()
             with builder.loop(n) as position:
-                write(line, position, self._elements(kernel.add(base, position)))
+                write(line, position, [load_scalar(builder, x, position) for x in self.work])
 
-    def _elements(self, offset: Any) -> list[scalar.Scalar]:
-        return [load_scalar(self.builder, x, offset) for x in self.work]
-
-    def _merge_passes(self) -> Any:
-        """Merge runs of width 1, 2, 4 …; returns where the sorted half begins."""
-        builder, n = self.builder, self.length
+    def _merge_passes(self) -> None:
+        """Merge runs of width 1, 2, 4 …; two passes a turn, so that all end where they began."""
+        builder = self.builder
         width = builder.carry("width", kernel.index(1))
-        base = builder.carry("base", kernel.index(0))
-        with builder.while_loop(lambda: kernel.lt(width.value, kernel.index(n))):
-            run, source = width.value, base.value
-            target = kernel.sub(kernel.index(n), source)
-            pair = kernel.mul(run, 2)
-            pairs = kernel.div(kernel.add(kernel.index(n - 1), pair), pair)
-            with builder.loop(pairs) as index:
-                self._merge(kernel.mul(index, pair), run, source, target)
-            width.set(pair)
-            base.set(target)
-        return base.value
+        with builder.while_loop(lambda: kernel.lt(width.value, kernel.index(self.length))):
+            once = width.value
+            twice = kernel.mul(once, 2)
+            self._merge_pass(once, self.work, self.spare)
+            self._merge_pass(twice, self.spare, self.work)
+            width.set(kernel.mul(twice, 2))
 
-    def _merge(self, start: Any, run: Any, source: Any, target: Any) -> None:
+    def _merge_pass(self, run: Any, source: Sequence[Stored], target: Sequence[Stored]) -> None:
+        builder, n = self.builder, self.length
+        pair = kernel.mul(run, 2)
+        pairs = kernel.div(kernel.add(kernel.index(n - 1), pair), pair)
+        with builder.loop(pairs) as index:
+            start = kernel.mul(index, pair)
+            whole = kernel.le(kernel.add(start, pair), kernel.index(n))
+            with builder.when(whole):
+                self._merge_equal(start, run, source, target)
+            with builder.otherwise():
+                self._merge(start, run, source, target)
+
+    def _merge_equal(
+        self, start: Any, run: Any, source: Sequence[Stored], target: Sequence[Stored]
+    ) -> None:
+        """Merge two runs of one length from both ends at once.
+
+        In `run` steps neither end can leave its runs, so nothing needs to be checked; and the two
+        ends do not wait for each other.
+        """
+        builder, one = self.builder, kernel.index(1)
+        middle = kernel.add(start, run)
+        left, right = builder.carry("left", start), builder.carry("right", middle)
+        high_left = builder.carry("high_left", kernel.sub(middle, one))
+        high_right = builder.carry("high_right", kernel.sub(kernel.add(middle, run), one))
+        last = kernel.sub(kernel.add(middle, run), one)
+        with builder.loop(run) as step:
+            i, j, a, b = left.value, right.value, high_left.value, high_right.value
+            x, y, low_x, low_y = (self._keys(source, place) for place in (a, b, i, j))
+            take_right = kernel.convert(self.precedes(low_y, low_x), kernel.INDEX)
+            take_left = kernel.convert(self.precedes(y, x), kernel.INDEX)
+            low, high = kernel.add(start, step), kernel.sub(last, step)
+            self._move(source, target, low, take_right, j, i)
+            self._move(source, target, high, take_left, a, b)
+            left.set(kernel.add(i, kernel.sub(one, take_right)))
+            right.set(kernel.add(j, take_right))
+            high_left.set(kernel.sub(a, take_left))
+            high_right.set(kernel.sub(b, kernel.sub(one, take_left)))
+
+    def _move(
+        self,
+        source: Sequence[Stored],
+        target: Sequence[Stored],
+        place: Any,
+        takes: Any,
+        chosen: Any,
+        other: Any,
+    ) -> None:
+        """Store the elements at offset `chosen` if `takes` is 1, those at `other` if it is 0.
+
+        By arithmetic: LLVM makes a branch of a select here, which random data mispredict.
+        """
+        offset = kernel.add(other, kernel.mul(takes, kernel.sub(chosen, other)))
+        for old, new in zip(source, target, strict=True):
+            store_scalar(self.builder, new, place, load_scalar(self.builder, old, offset))
+
+    def _merge(
+        self, start: Any, run: Any, source: Sequence[Stored], target: Sequence[Stored]
+    ) -> None:
         """Merge two neighbouring runs; of equal keys those of the left run come first."""
         builder, last = self.builder, kernel.index(self.length)
         middle = kernel.minimum(kernel.add(start, run), last)
@@ -126,20 +177,18 @@ class LineSorter:
         with builder.loop(kernel.sub(stop, start)) as step:
             i, j = left.value, right.value
             inside = kernel.index(self.length - 1)
-            x = self._keys(kernel.add(source, kernel.minimum(i, inside)))
-            y = self._keys(kernel.add(source, kernel.minimum(j, inside)))
+            x_at, y_at = kernel.minimum(i, inside), kernel.minimum(j, inside)
+            x, y = self._keys(source, x_at), self._keys(source, y_at)
             right_first = kernel.bit_and(kernel.lt(j, stop), self.precedes(y, x))
             take_right = kernel.bit_or(kernel.ge(i, middle), right_first)
-            chosen = kernel.add(source, kernel.select(take_right, j, i))
-            place = kernel.add(target, kernel.add(start, step))
-            for stored, value in zip(self.work, self._elements(chosen), strict=True):
-                store_scalar(builder, stored, place, value)
             moved = kernel.convert(take_right, kernel.INDEX)
+            place = kernel.add(start, step)
+            self._move(source, target, place, moved, y_at, x_at)
             left.set(kernel.add(i, kernel.sub(kernel.index(1), moved)))
             right.set(kernel.add(j, moved))
 
-    def _keys(self, offset: Any) -> list[scalar.Scalar]:
-        return [load_scalar(self.builder, x, offset) for x in self.work[: self.num_keys]]
+    def _keys(self, source: Sequence[Stored], offset: Any) -> list[scalar.Scalar]:
+        return [load_scalar(self.builder, x, offset) for x in source[: self.num_keys]]
 
 
 __all__ = ["LineSorter", "descending", "lexicographic", "total_less"]
