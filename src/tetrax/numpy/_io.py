@@ -9,9 +9,20 @@ from tetrax import dtypes
 from tetrax.numpy._convert import asarray
 from tetrax.numpy._typing import Array
 
-get_printoptions = np.get_printoptions
-set_printoptions = np.set_printoptions
-printoptions = np.printoptions
+
+def get_printoptions() -> dict[str, Any]:
+    """Return how arrays are printed; NumPy's settings hold here too."""
+    return np.get_printoptions()
+
+
+def set_printoptions(*args: Any, **kwargs: Any) -> None:
+    """Set how arrays are printed, as `numpy.set_printoptions`."""
+    np.set_printoptions(*args, **kwargs)
+
+
+def printoptions(*args: Any, **kwargs: Any) -> Any:
+    """Set how arrays are printed inside a `with` block, as `numpy.printoptions`."""
+    return np.printoptions(*args, **kwargs)
 
 
 def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
