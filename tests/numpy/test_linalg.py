@@ -34,9 +34,8 @@ def test_qr_and_svd_multiply_back(a):
     q, r = map(np.asarray, jnp.linalg.qr(a))
     np.testing.assert_allclose(q @ r, a, **CLOSE)
     product = adjoint(q) @ q
-    np.testing.assert_allclose(
-        product, np.broadcast_to(np.eye(q.shape[-1]), product.shape), **CLOSE
-    )
+    identity = np.broadcast_to(np.eye(q.shape[-1]), product.shape)
+    np.testing.assert_allclose(product, identity, **CLOSE)
     u, s, vh = map(np.asarray, jnp.linalg.svd(a, full_matrices=False))
     np.testing.assert_allclose((u * s[..., None, :]) @ vh, a, **CLOSE)
     assert np.all(np.diff(s, axis=-1) <= 0)

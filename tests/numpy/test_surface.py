@@ -59,7 +59,7 @@ def test_name_and_parameters(theirs, ours, name):
 
 @pytest.mark.parametrize("name", [name for name in dir(jax.Array) if not name.startswith("_")])
 def test_array_methods(name):
-    concrete = tetrax.numpy.ones(1)
+    concrete = tetrax.numpy.ones((1, 1))
     missing = {
         # About devices and layouts.
         *("device_buffer", "device_buffers", "format", "is_deleted", "platform", "traceback"),

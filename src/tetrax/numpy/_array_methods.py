@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, lax
 from tetrax.numpy import (
+    _contract,
     _convert,
     _cumulative,
     _elementwise,
@@ -24,12 +25,11 @@ from tetrax.numpy import (
     _sorting,
 )
 from tetrax.numpy._at import _IndexUpdateHelper
-from tetrax.numpy._contract import dot as _dot
 from tetrax.numpy._extremes import clip as _clip_to
 from tetrax.numpy._indexing import take as _take
 from tetrax.numpy._operators import OPERATORS
 from tetrax.numpy._promote import user_dtype
-from tetrax.numpy._typing import Array, ArrayLike, Device, DTypeLike
+from tetrax.numpy._typing import Array, ArrayLike, Device, DTypeLike, PrecisionLike
 from tetrax.tracing.value import Value, install_operators
 
 # --------------------------------------------------------------------------- methods of their own
@@ -80,6 +80,19 @@ def _transpose(self: Value, *args: Any) -> Array:
         return _shapes.transpose(self)
     axes = args[0] if len(args) == 1 and (args[0] is None or not isinstance(args[0], int)) else args
     return _shapes.transpose(self, axes)
+
+
+def _dot(
+    self: Value,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike = None,
+) -> Array:
+    """Contract the last axis with the second-to-last (or only) one of another array."""
+    return _contract.dot(
+        self, b, precision=precision, preferred_element_type=preferred_element_type
+    )
 
 
 def _nonzero(self: Value, *, fill_value: Any = None, size: int | None = None) -> tuple[Array, ...]:
