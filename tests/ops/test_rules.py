@@ -13,13 +13,15 @@ from typing import Any
 
 import jax
 import jax.extend.core.primitives as jax_primitives
-import numpy as np
 import pytest
-import tetrax
 from tests.ops.rules import Sample, assert_close, excluded, operands, samples
+
+import numpy as np
+import tetrax
 from tetrax import dtypes
 from tetrax.ops.base import REGISTRY
 from tetrax.runtime.array import make_array
+from tetrax.tracing.primitive import Primitive
 from tetrax.transforms.vmap import AxisData, batch
 
 NAMES = sorted(REGISTRY)
@@ -89,12 +91,17 @@ def test_eager_values_against_jax(name):
             continue
         values = operands(sample)
         found = call(sample)(*arrays(sample, values))
-        with jax.numpy_dtype_promotion("standard"):
+        try:
             expected = primitive.bind(*map(jax.numpy.asarray, values), **jax_params(sample))
+        except TypeError as error:
+            # We take a few dtypes more than JAX does (4-bit integers).
+            assert "does not accept dtype" in str(error), str(sample)
+            continue
         expected = expected if primitive.multiple_results else [expected]
         for f, e in zip(found, expected, strict=True):
             # Both round correctly to a few units; 2x for the sum of the two errors.
-            assert_close(f, e, 2 * sample.primitive.facts.ulp, str(sample))
+            facts = sample.primitive.facts
+            assert_close(f, e, facts.jax_ulp or 2 * facts.ulp, str(sample))
 
 
 def jax_params(sample: Sample) -> dict[str, Any]:
@@ -103,9 +110,11 @@ def jax_params(sample: Sample) -> dict[str, Any]:
 
 
 def convert_parameter(value: Any) -> Any:
+    if isinstance(value, Primitive):
+        return jax_primitive(value.name)
     kind = type(value).__name__
     theirs = getattr(jax.lax, kind, None)
-    if theirs is None or not hasattr(value, "_fields") and not hasattr(value, "name"):
+    if theirs is None or (not hasattr(value, "_fields") and not hasattr(value, "name")):
         return value
     if hasattr(value, "_fields"):
         return theirs(*value)
@@ -147,6 +156,12 @@ def partial(sample: Sample, values: list[Any], positions: list[int]):
     return f
 
 
+def is_declared(name: str, error: NotImplementedError) -> bool:
+    """Whether the operation's facts say that some samples raise this error."""
+    beginning = excluded(name, "unsupported")
+    return beginning is not None and str(error).startswith(beginning)
+
+
 def directional(f: Any, xs: list[np.ndarray], ts: list[np.ndarray], h: float) -> list[np.ndarray]:
     """Central differences: the error is of order h² plus rounding over h."""
     plus = f(*[make_array(x + h * t) for x, t in zip(xs, ts, strict=True)])
@@ -170,7 +185,11 @@ def test_jvp_against_differences(name):
         f = partial(sample, values, positions)
         if not f(*map(make_array, xs)):
             continue
-        _, tangents = tetrax.jvp(f, tuple(map(make_array, xs)), tuple(map(make_array, ts)))
+        try:
+            _, tangents = tetrax.jvp(f, tuple(map(make_array, xs)), tuple(map(make_array, ts)))
+        except NotImplementedError as error:
+            assert is_declared(name, error), str(sample)
+            continue
         expected = directional(f, xs, ts, 1e-6)
         for t, e in zip(tangents, expected, strict=True):
             np.testing.assert_allclose(t, e, rtol=2e-6, atol=2e-7, err_msg=str(sample))
@@ -184,15 +203,23 @@ def test_reverse_is_the_transpose_of_forward(name):
         values, xs, ts = point(sample, positions)
         f = partial(sample, values, positions)
         primals = tuple(map(make_array, xs))
-        outs, pullback = tetrax.vjp(f, *primals)
-        if not outs:
-            continue
         rng = np.random.default_rng(3)
-        cts = [make_array(rng.standard_normal(out.shape).astype(out.dtype)) for out in outs]
+        cts = [make_array(rng.standard_normal(o.shape).astype(o.dtype)) for o in f(*primals)]
+        if not cts:
+            continue
+        try:
+            _, pullback = tetrax.vjp(f, *primals)
+            gradients = pullback(cts)
+        except NotImplementedError as error:
+            assert is_declared(name, error), str(sample)
+            continue
         _, tangents = tetrax.jvp(f, primals, tuple(map(make_array, ts)))
-        forward = sum(float((np.asarray(c) * np.asarray(t)).real.sum()) for c, t in zip(cts, tangents, strict=True))
+        forward = sum(
+            float((np.asarray(c) * np.asarray(t)).real.sum())
+            for c, t in zip(cts, tangents, strict=True)
+        )
         backward = sum(
-            float((np.asarray(g) * t).sum()) for g, t in zip(pullback(cts), ts, strict=True)
+            float((np.asarray(g) * t).sum()) for g, t in zip(gradients, ts, strict=True)
         )
         np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-11, err_msg=str(sample))
 
@@ -213,7 +240,11 @@ def test_second_derivatives(name):
             outs, pullback = tetrax.vjp(f, *ys)
             return list(pullback([o * 0 + 1 for o in outs]))
 
-        _, tangents = tetrax.jvp(gradient, primals, tuple(map(make_array, ts)))
+        try:
+            _, tangents = tetrax.jvp(gradient, primals, tuple(map(make_array, ts)))
+        except NotImplementedError as error:
+            assert is_declared(name, error), str(sample)
+            continue
         expected = directional(gradient, xs, ts, 1e-5)
         for t, e in zip(tangents, expected, strict=True):
             np.testing.assert_allclose(t, e, rtol=1e-5, atol=1e-5, err_msg=str(sample))
@@ -233,10 +264,10 @@ def test_vmap_is_stacked_calls(name):
         check_batch(sample, run, stacks, (True,) * count, last=True)
 
 
-def check_batch(sample: Sample, run: Any, stacks: Any, batched: tuple[bool, ...], last: bool) -> None:
-    calls = [
-        [stacks[k if b else 0][i] for i, b in enumerate(batched)] for k in range(2)
-    ]
+def check_batch(
+    sample: Sample, run: Any, stacks: Any, batched: tuple[bool, ...], last: bool
+) -> None:
+    calls = [[stacks[k if b else 0][i] for i, b in enumerate(batched)] for k in range(2)]
     expected = [run(*arrays(sample, values)) for values in calls]
     joined, dims = [], []
     for i, b in enumerate(batched):

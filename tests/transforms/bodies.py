@@ -53,9 +53,7 @@ def cond(lib: Any):
     jnp, lax = lib.numpy, lib.lax
 
     def f(x):
-        return lax.cond(
-            x.sum() > 0.5, lambda y: jnp.cos(y) * x, lambda y: y**3 + x[1], 1.5 * x
-        )
+        return lax.cond(x.sum() > 0.5, lambda y: jnp.cos(y) * x, lambda y: y**3 + x[1], 1.5 * x)
 
     return f
 

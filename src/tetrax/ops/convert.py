@@ -103,7 +103,12 @@ def _convert_samples() -> list[tuple[list[ShapedArray], dict]]:
 
 
 convert_element_type_p = register(
-    ConvertElementType("convert_element_type"), TestFacts(ulp=0, samples=_convert_samples)
+    ConvertElementType("convert_element_type"),
+    TestFacts(
+        ulp=0,
+        samples=_convert_samples,
+        excluded=(("jvp", "the samples end in narrow dtypes, where differences of 1e-6 vanish"),),
+    ),
 )
 
 
@@ -301,6 +306,7 @@ reduce_precision_p = Elementwise(
     ),
     facts=TestFacts(
         ulp=0,
+        excluded=(("jvp", "it rounds: differences of 1e-6 vanish"),),
         samples=lambda: [
             ([ShapedArray((3, 4), np.float32)], {"exponent_bits": e, "mantissa_bits": m})
             for e, m in ((5, 10), (8, 7), (8, 23))

@@ -363,7 +363,13 @@ _REAL_FACTS = TestFacts(samples=_real_samples, excluded=_NOT_LINEAR)
 scatter_p = register(ScatterReplace("scatter", None, None, "replace"), _FACTS)
 scatter_add_p = register(ScatterSum("scatter-add", scalar.add, np.add, "add"), _FACTS)
 scatter_sub_p = register(ScatterSum("scatter-sub", scalar.sub, np.subtract, "subtract"), _FACTS)
-scatter_mul_p = register(ScatterProduct("scatter-mul", scalar.mul, np.multiply, "multiply"), _FACTS)
+scatter_mul_p = register(
+    ScatterProduct("scatter-mul", scalar.mul, np.multiply, "multiply"),
+    TestFacts(
+        samples=_scatter_samples,
+        excluded=(("unsupported", "scatter_mul gradients with respect to the updates"),),
+    ),
+)
 scatter_min_p = register(
     ScatterExtremum("scatter-min", kernel.minimum, np.minimum, "minimum"), _REAL_FACTS
 )

@@ -205,7 +205,10 @@ def _clamp_samples() -> list[tuple[list[ShapedArray], dict]]:
     return samples
 
 
-clamp_p = register(Clamp("clamp"), TestFacts(ulp=0, samples=_clamp_samples))
+clamp_p = register(
+    Clamp("clamp"),
+    TestFacts(ulp=0, samples=_clamp_samples, domain=((-3.0, -1.0), (-3.0, 3.0), (1.0, 3.0))),
+)
 
 
 def select_n(which: Any, *cases: Any) -> Any:

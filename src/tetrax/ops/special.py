@@ -72,7 +72,8 @@ def _row(
         derivative=(derivative,),
         stablehlo=lambda context, operands, outs: context.chlo(name, operands, outs),
         cost=16,
-        facts=TestFacts(domain=domain),
+        # JAX evaluates these in float32, which costs it digits near the roots.
+        facts=TestFacts(domain=domain, jax_ulp=32),
     )
 
 
