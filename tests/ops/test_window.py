@@ -81,6 +81,22 @@ def test_gradients_of_base_dilated_maxima() -> None:
     np.testing.assert_allclose(tetrax.grad(direct)(x), tetrax.grad(spread)(x), rtol=1e-6)
 
 
+def test_gradients_of_dilated_windows() -> None:
+    """Against the same elements taken by a slice for each place of the window."""
+    x = sample(9)
+
+    def direct(x):
+        out = lax.reduce_window(x, -np.inf, lax.max, (3,), (2,), ((0, 0),), None, (2,))
+        return lax.reduce_sum(lax.sin(out), (0,))
+
+    def by_slices(x):
+        first, second, third = (lax.slice(x, (i,), (i + 5,), (2,)) for i in (0, 2, 4))
+        return lax.reduce_sum(lax.sin(lax.max(lax.max(first, second), third)), (0,))
+
+    np.testing.assert_allclose(tetrax.grad(direct)(x), tetrax.grad(by_slices)(x), rtol=1e-6)
+    np.testing.assert_allclose(tetrax.jit(tetrax.grad(direct))(x), tetrax.grad(direct)(x))
+
+
 def test_any_function_and_start() -> None:
     x = sample(9)
     case = lambda lax, x: lax.reduce_window(x, 2.0, lax.add, (3,), (2,), "SAME")

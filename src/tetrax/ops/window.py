@@ -20,7 +20,7 @@ from tetrax.ops import axes as ax
 from tetrax.ops.base import TestFacts, aligned_batch, dtype_kind, register
 from tetrax.ops.bits_and_compare import ge_p, le_p
 from tetrax.ops.identities import largest, smallest
-from tetrax.ops.join import clamp_index, dilated, pad, slice_
+from tetrax.ops.join import clamp_index, dilated, pad
 from tetrax.ops.nests import combined, flat, load_scalar, store_scalar, vector_nest
 from tetrax.ops.structure import full, move_axis
 from tetrax.ops.window_shapes import lhs_gradient_pads, windowed_shape
@@ -286,20 +286,10 @@ class SelectAndGatherAdd(Primitive):
     def transpose(self, ct, tangents, operand, *, select_prim, **params):
         if type(ct) is Zero:
             return [Zero(tangents.aval), None]
-        base, inner = params.pop("base_dilation"), params.pop("window_dilation")
-        if any(n != 1 for n in inner):
-            raise NotImplementedError(
-                "gradients of reduce_window_max and reduce_window_min with window_dilation are not "
-                "implemented"
-            )
-        shape = get_aval(operand).shape
-        if any(n != 1 for n in base):
-            start = _selection(select_prim, get_aval(operand).dtype)[1]
-            config = [(0, 0, step - 1) for step in base]
-            operand = pad(operand, full((), start, get_aval(operand).dtype), config)
-        out = select_and_scatter_add_p.bind(ct, operand, select_prim=select_prim, **params)
-        return [slice_(out, (0,) * len(shape), get_aval(out).shape, base)
-                if any(n != 1 for n in base) else out, None]  # fmt: skip
+        for key in ("base_dilation", "window_dilation"):
+            if all(n == 1 for n in params[key]):
+                del params[key]
+        return [select_and_scatter_add_p.bind(ct, operand, select_prim=select_prim, **params), None]
 
     def batch(self, operands, dims, *, select_prim, **params):
         moved, _ = aligned_batch(operands, dims)
@@ -321,13 +311,16 @@ class SelectAndGatherAdd(Primitive):
 
 
 class SelectAndScatterAdd(Primitive):
-    """Adds each element of `source` to the element that its window of `operand` selects."""
+    """Adds each element of `source` to the element that its window of `operand` selects.
+
+    Dilations are parameters only where there are any.
+    """
 
     compile_eagerly = True
 
     def shape(self, source, operand, *, select_prim, **params):
         ones = (1,) * operand.ndim
-        full_params = {**params, "base_dilation": ones, "window_dilation": ones}
+        full_params = {"base_dilation": ones, "window_dilation": ones, **params}
         shape = _check_windows("select_and_scatter_add", operand, full_params)
         if source.shape != shape:
             raise errors.ShapeError(
@@ -346,10 +339,8 @@ class SelectAndScatterAdd(Primitive):
         if type(ct) is Zero:
             return [Zero(source.aval), None]
         ones = (1,) * get_aval(operand).ndim
-        out = select_and_gather_add_p.bind(
-            ct, operand, base_dilation=ones, window_dilation=ones, **params
-        )
-        return [out, None]
+        params = {"base_dilation": ones, "window_dilation": ones, **params}
+        return [select_and_gather_add_p.bind(ct, operand, **params), None]
 
     def batch(self, operands, dims, *, select_prim, **params):
         moved, _ = aligned_batch(operands, dims)
@@ -420,9 +411,6 @@ def _scatter_samples() -> list[tuple[list[ShapedArray], dict]]:
     return samples
 
 
-_EXTREMA_LIMITS = (
-    ("unsupported", "gradients of reduce_window_max and reduce_window_min with window_dilation"),
-)
 reduce_window_sum_p = ReduceWindowSum(
     "reduce_window_sum",
     "iufc",
@@ -439,7 +427,7 @@ reduce_window_max_p = ReduceWindowExtremum(
     smallest,
     np.maximum,
     "maximum",
-    TestFacts(ulp=0, samples=_samples("float32", "int32"), excluded=_EXTREMA_LIMITS),
+    TestFacts(ulp=0, samples=_samples("float32", "int32")),
 )
 reduce_window_min_p = ReduceWindowExtremum(
     "reduce_window_min",
@@ -448,7 +436,7 @@ reduce_window_min_p = ReduceWindowExtremum(
     largest,
     np.minimum,
     "minimum",
-    TestFacts(ulp=0, samples=_samples("float32", "int32"), excluded=_EXTREMA_LIMITS),
+    TestFacts(ulp=0, samples=_samples("float32", "int32")),
 )
 select_and_gather_add_p = register(
     SelectAndGatherAdd("select_and_gather_add"), TestFacts(ulp=4, samples=_gather_samples)
