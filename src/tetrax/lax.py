@@ -26,6 +26,7 @@ from tetrax.higher_order.while_loop import (
     while_loop,
     while_p,
 )
+from tetrax.ops import linalg
 from tetrax.ops.arithmetic import (
     abs,
     abs_p,
@@ -540,6 +541,7 @@ __all__ = [
     "le_to_p",
     "lgamma",
     "lgamma_p",
+    "linalg",
     "linear_recurrence",
     "linear_recurrence_p",
     "linear_solve_p",

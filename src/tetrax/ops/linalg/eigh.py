@@ -1,0 +1,194 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from scipy import linalg
+
+import numpy as np
+from tetrax import errors
+from tetrax.ir.types import ShapedArray
+from tetrax.ops.arithmetic import abs, mul, sub
+from tetrax.ops.base import TestFacts, register
+from tetrax.ops.bits_and_compare import le
+from tetrax.ops.convert import convert_element_type
+from tetrax.ops.join import slice_along
+from tetrax.ops.linalg.base import (
+    Decomposition,
+    adjoint,
+    columns,
+    diagonal,
+    hermitian_name,
+    matmul,
+    nan_like,
+    narrowed,
+    need_square,
+    product,
+    real_dtype,
+    real_part,
+    rounding_limit,
+    routine,
+    rows,
+    safe_reciprocal,
+    symmetrize,
+    tangent_or_none,
+    wide,
+    zeros_of,
+)
+from tetrax.runtime.array import as_value
+
+
+class EighImplementation(enum.Enum):
+    """How `eigh` works; on CPUs only QR is available."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
+class Eigh(Decomposition):
+    """(eigenvectors, eigenvalues), ascending, from one triangle."""
+
+    multiple_results = True
+
+    def results(self, x, *, lower, sort_eigenvalues, subset_by_index, algorithm):
+        need_square("eigh", x)
+        size = x.shape[0]
+        return [x, ShapedArray((size,), real_dtype(x.dtype))]
+
+    def one(self, x, *, lower, sort_eigenvalues, subset_by_index, algorithm):
+        values = np.empty(x.shape[0], real_dtype(x.dtype))
+        if x.size == 0:
+            return [x, values]
+        if not np.isfinite(x).all():
+            return nan_like(x, values)
+        try:
+            values, vectors = linalg.eigh(x, lower=lower, driver="evd", check_finite=False)
+        except linalg.LinAlgError:
+            return nan_like(x, values)
+        return [vectors, values]
+
+    def jvp(self, primals, tangents, **params):
+        vectors, values = outs = self.bind(symmetrize(primals[0]), **params)
+        tangent = tangent_or_none(tangents)
+        if tangent is None:
+            return outs, zeros_of(outs)
+        inner = product(adjoint(vectors), tangent, vectors)
+        turn = mul(_coupling(values, inner), inner)
+        return outs, [matmul(vectors, turn), diagonal(real_part(inner))]
+
+
+def differences(values: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """(values[j] - values[i], whether they count as equal), for all pairs.
+
+    Within a group of equal values the basis is arbitrary. What does not depend on it has a
+    derivative, to which turning the basis inside the group contributes nothing.
+    """
+    difference = sub(rows(values, shape), columns(values, shape))
+    return difference, le(abs(difference), rounding_limit(values, shape))
+
+
+def _coupling(values: Any, like: Any) -> Any:
+    """1 / (values[j] - values[i]), and 0 where they are equal."""
+    difference, equal = differences(values, like.shape)
+    return convert_element_type(safe_reciprocal(difference, equal), like.dtype)
+
+
+class Tridiagonal(Decomposition):
+    """A Hermitian matrix reduced to tridiagonal form by reflections."""
+
+    multiple_results = True
+
+    def results(self, x, *, lower):
+        need_square("tridiagonal", x)
+        size = x.shape[0]
+        if size == 0:
+            raise errors.ShapeError(
+                f"The input to tridiagonal must not be empty. Got shape {x.shape}."
+            )
+        part = real_dtype(x.dtype)
+        return [
+            x,
+            ShapedArray((size,), part),
+            ShapedArray((size - 1,), part),
+            x.update(shape=(size - 1,)),
+        ]
+
+    def one(self, x, *, lower):
+        name = hermitian_name(x.dtype, "sytrd", "hetrd")
+        if x.shape[0] == 1:
+            part = real_dtype(x.dtype)
+            return [x, x.real[0].astype(part), np.empty(0, part), np.empty(0, x.dtype)]
+        packed, d, e, factors, _ = routine(name, x.dtype)(x, lower=int(lower))
+        return [packed, d, e, factors]
+
+
+_SQUARE = ShapedArray((3, 3), np.float32)
+_OPTIONS = {
+    "lower": True,
+    "sort_eigenvalues": True,
+    "subset_by_index": None,
+    "algorithm": None,
+}
+eigh_p = register(
+    Eigh("eigh"),
+    TestFacts(
+        ulp=64,
+        excluded=(("jvp", "of symmetric matrices only; tests/ops/test_linalg.py"),),
+        samples=lambda: [([_SQUARE], _OPTIONS), ([_SQUARE.update(shape=(2, 3, 3))], _OPTIONS)],
+    ),
+)
+tridiagonal_p = register(
+    Tridiagonal("tridiagonal"),
+    TestFacts(
+        ulp=64,
+        excluded=(("jvp", "JAX has none"),),
+        samples=lambda: [([_SQUARE], {"lower": lower}) for lower in (True, False)],
+    ),
+)
+
+
+def eigh(
+    x: Any,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    implementation: EighImplementation | None = None,
+) -> tuple[Any, Any]:
+    """(eigenvectors, eigenvalues) of Hermitian matrices, ascending; vectors are columns.
+
+    Derivatives of functions that do not depend on the choice of vectors are right, and finite even
+    where eigenvalues are equal. `subset_by_index` keeps the eigenvalues of a range of positions.
+    """
+    if implementation not in (None, EighImplementation.QR):
+        raise NotImplementedError(
+            f"eigh: {implementation} is not available on CPU: leave implementation out"
+        )
+    x, dtype = wide(as_value(x))
+    if symmetrize_input:
+        x = symmetrize(x)
+    vectors, values = eigh_p.bind(
+        x,
+        lower=lower,
+        sort_eigenvalues=sort_eigenvalues,
+        subset_by_index=None,
+        algorithm=implementation,
+    )
+    if subset_by_index is not None:
+        first, last = subset_by_index
+        vectors = slice_along(vectors, vectors.ndim - 1, first, last)
+        values = slice_along(values, values.ndim - 1, first, last)
+    return narrowed(vectors, dtype), narrowed(values, dtype)
+
+
+def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
+    """(packed, d, e, factors): Hermitian `a` as a tridiagonal matrix with diagonals d and e.
+
+    The reflections that transform it are packed in one triangle, with their factors.
+    """
+    packed, d, e, factors = tridiagonal_p.bind(as_value(a), lower=lower)
+    return packed, d, e, factors
