@@ -30,6 +30,9 @@ class Pair:
     def __init__(self, first, second, label="p"):
         self.first, self.second, self.label = first, second, label
 
+    def __repr__(self):  # names tests, so it must not hold an address
+        return f"Pair({self.first!r}, {self.second!r})"
+
     def tree_flatten(self):
         return (self.first, self.second), self.label
 
