@@ -18,6 +18,9 @@ IMPROVED = [
     (r"jnp\.fft\.(rfft|ihfft)\(h\)", "half precision is transformed in single"),
     (r"jnp\.logaddexp\.reduceat\(.*", "the result dtype is used from the start"),
     (r"jnp\.(copysign|heaviside)\(f1,k\)", "the same error as for every other function"),
+    (r"jnp\.geomspace\(1, 8, 4, dtype=int\)", "rounding does not lose whole numbers (NumPy)"),
+    (r"jnp\.dot\(w, k\)", "a weak integer takes the dtype of its partner"),
+    (r"jnp\.percentile\(i1, 30, method='inverted_cdf'\)", "works in 64 bits too"),
     (r"jnp\.logical_\w+\.reduceat\(.*", "the result is boolean (NumPy)"),
     (r"jnp\.frexp\(jnp\.array\(\[0\.0, 1e-40.*", "subnormal numbers are not flushed to zero"),
 ]

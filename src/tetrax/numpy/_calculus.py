@@ -129,7 +129,7 @@ def gradient(
     check_arraylike("gradient", f, *varargs)
     if edge_order is not None:
         raise NotImplementedError("The 'edge_order' argument to jnp.gradient is not supported.")
-    (a,) = promote_dtypes_inexact(f)
+    a = promote_dtypes_inexact(f, *varargs)[0]
     a = convert(a, a.dtype)
     axes = canonicalize_axes(axis, a.ndim)
     if any(a.shape[i] < 2 for i in axes):

@@ -75,7 +75,7 @@ def histogram(
     edges = histogram_bin_edges(a, bins, range)
     counts = _counted(ravel(data), ravel(values), convert(edges, data.dtype))
     if density:
-        widths = convert(diff(edges), counts.dtype)
+        counts, widths = promote_dtypes_inexact(counts, diff(edges))
         total = lax.reduce_sum(counts, (0,))
         counts = lax.div(lax.div(counts, widths), broadcast_array(total, counts.shape))
     return counts, edges
@@ -187,7 +187,7 @@ def _sample_weights(weights: ArrayLike | None, count: int) -> Array:
 
 
 def _densities(counts: Array, edges: list[Array]) -> Array:
-    computing = dtypes.to_inexact_dtype(counts.dtype)
+    computing = dtypes.to_inexact_dtype(dtypes.result_type(counts, *edges))
     counts = convert(counts, computing)
     total = lax.reduce_sum(counts, tuple(range(counts.ndim)))
     counts = lax.div(counts, broadcast_array(total, counts.shape))

@@ -64,7 +64,10 @@ def ravel_multi_index(
         raise TypeError("only int indices permitted")
     if mode not in ("raise", "clip", "wrap"):
         raise ValueError(f"invalid mode={mode!r}. Expected 'raise', 'wrap', or 'clip'.")
-    target = dtypes.default_int_dtype() if dtype is None else user_dtype(dtype, "ravel_multi_index")
+    if dtype is None:
+        target = dtypes.result_type(*arrays) if arrays else dtypes.default_int_dtype()
+    else:
+        target = user_dtype(dtype, "ravel_multi_index")
     placed = [
         _inside(convert(x, target), size, mode) for x, size in zip(arrays, sizes, strict=True)
     ]

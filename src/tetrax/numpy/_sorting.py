@@ -112,7 +112,7 @@ def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
 def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Return the positions that partition an array at its kth element."""
     a = ensure_arraylike("argpartition", a)
-    return argsort(a, _partition_axis(a, kth, axis))
+    return argsort(a, _partition_axis(a, kth, axis), dtype=np.int32)
 
 
 def _partition_axis(a: Array, kth: int, axis: int) -> int:
