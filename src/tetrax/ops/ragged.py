@@ -42,6 +42,7 @@ def ragged_dot(
     `group_sizes` says how many rows, from the first on, belong to each group; rows of no group give
     zeros. Raises ShapeError for shapes that do not fit.
 
+    >>> import numpy as np
     >>> ragged_dot(np.ones((3, 2)), np.ones((2, 2, 4)), np.array([1, 2])).shape
     (3, 4)
     """
