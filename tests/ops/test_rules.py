@@ -9,6 +9,9 @@ tested is listed with its reason at the end of the run.
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -300,3 +303,15 @@ def test_list_of_exclusions(capsys):
         for name in NAMES:
             for rule, reason in REGISTRY[name].facts.excluded:
                 print(f"not tested: {name} {rule}: {reason}")
+
+
+@pytest.mark.slow
+def test_compiled_values_under_bounds_checks():
+    """The native code of all samples once more, built with every access checked."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", __file__, "-k", "compiled_values and not bounds"],
+        env={**os.environ, "TETRAX_CHECK_BOUNDS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tetrax import dtypes
+from tetrax import dtypes, errors
+from tetrax.compiler.cpu.bounds import take_bounds_error
 from tetrax.compiler.steps import HostFunction
+from tetrax.config import config
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array, wrap
 
@@ -73,6 +75,10 @@ class Executable:
         status = self.entry(ctypes.addressof(table), arena.address, self.context)
         if status:
             raise _take_exception()
+        if config.check_bounds:
+            fault = take_bounds_error()
+            if fault is not None:
+                raise errors.KernelError(f"compiled code left its memory: {fault}")
         return [wrap(out, spec[2]) for out, spec in zip(outs, self._outs, strict=True)]
 
 
