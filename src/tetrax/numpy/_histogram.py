@@ -36,7 +36,7 @@ def histogram_bin_edges(
         raise TypeError(f"histogram: the bins must be a number or edges; got the rule {bins!r}")
     check_arraylike("histogram_bin_edges", a, *(() if np.ndim(bins) else (bins,)))
     if np.ndim(bins) == 1:
-        return asarray(bins)
+        return convert(asarray(bins), dtypes.to_inexact_dtype(dtypes.dtype(a)))
     data = ravel(promote_dtypes_inexact(a)[0])
     if range is None:
         low, high = min_(data), max_(data)
