@@ -139,7 +139,9 @@ def wide(x: Any) -> tuple[Any, Any]:
 
 def narrowed(x: Any, dtype: Any) -> Any:
     """A result in the dtype that the operand had before `wide`."""
-    return x if x.dtype == dtype or x.dtype.kind in "iuc" else convert_element_type(x, dtype)
+    if x.dtype == dtype or x.dtype.kind in "iuc" or dtype.kind == "c":
+        return x
+    return convert_element_type(x, dtype)
 
 
 # -- matrix algebra ------------------------------------------------------------------------------
