@@ -228,19 +228,21 @@ from tetrax.ops.reduce import (
     reduce_xor_p,
 )
 from tetrax.ops.scatter import (
-    scatter,
-    scatter_add,
     scatter_add_p,
-    scatter_apply,
-    scatter_max,
     scatter_max_p,
-    scatter_min,
     scatter_min_p,
-    scatter_mul,
     scatter_mul_p,
     scatter_p,
-    scatter_sub,
     scatter_sub_p,
+)
+from tetrax.ops.scatter_functions import (
+    scatter,
+    scatter_add,
+    scatter_apply,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_sub,
 )
 from tetrax.ops.select import (
     clamp,

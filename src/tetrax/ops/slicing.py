@@ -20,7 +20,8 @@ from tetrax.ops.gather import gather
 from tetrax.ops.index_maps import GatherDimensionNumbers, GatherScatterMode, as_index
 from tetrax.ops.join import check_equal_dtypes, concatenate, slice_
 from tetrax.ops.nests import flat, load_scalar, store_scalar, vector_nest
-from tetrax.ops.scatter import ScatterDimensionNumbers, scatter
+from tetrax.ops.scatter import ScatterDimensionNumbers
+from tetrax.ops.scatter_functions import scatter
 from tetrax.ops.select import select
 from tetrax.ops.shape import expand_dims, reshape, squeeze
 from tetrax.ops.structure import batch_at, instantiate, move_axis, zeros
