@@ -121,6 +121,11 @@ def test_determinant_has_a_derivative_at_singular_matrices():
     np.testing.assert_allclose(flat, np.zeros((4, 4)), atol=1e-12)
 
 
+@pytest.mark.parametrize("order", ["fro", "nuc", 1, 2, np.inf])
+def test_norm_of_an_empty_matrix_is_zero(order):
+    assert jnp.linalg.norm(jnp.zeros((0, 3)), ord=order) == 0
+
+
 def test_roots_of_polynomials():
     zeros = np.array([0.5, -1.0, 2.0])
     found = np.sort(np.asarray(jnp.roots(np.poly(zeros))).real)

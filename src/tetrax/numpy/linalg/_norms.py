@@ -108,15 +108,19 @@ def _matrix_norm(a: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
     if ord in (1, -1, np.inf, -np.inf):
         summed, left = (row, column) if ord in (1, -1) else (column, row)
         sums = sum_(lax.abs(a), axis=summed, keepdims=True)
-        reduce = max_ if ord in (1, np.inf) else min_
-        result = reduce(sums, axis=left, keepdims=True)
+        if ord in (1, np.inf):
+            result = max_(sums, axis=left, keepdims=True, initial=0)
+        else:
+            result = min_(sums, axis=left, keepdims=True)
         return result if keepdims else lax.squeeze(result, tuple(sorted(axes)))
     if ord in ("nuc", 2, -2):
         values = svd(moveaxis(a, axes, (-2, -1)), compute_uv=False)
         if ord == "nuc":
             result = sum_(values, axis=-1)
+        elif ord == 2:
+            result = max_(values, axis=-1, initial=0)
         else:
-            result = (max_ if ord == 2 else min_)(values, axis=-1)
+            result = min_(values, axis=-1)
         return lax.expand_dims(result, tuple(sorted(axes))) if keepdims else result
     raise ValueError(f"Invalid order '{ord}' for matrix norm.")
 
