@@ -1,7 +1,9 @@
 """The memory plan: every temporary gets an offset in one arena, by lifetime.
 
 Time is counted over all steps in program order, nested ones included. A temporary that a nested
-step list uses and that was made outside lives until the loop or branch ends, since loops come round.
+step list uses and that was made outside lives until the loop or branch ends, as loops come round.
+One that a loop fills slice by slice lives from the loop's start: what its second turn computes must
+not overwrite the slice of the first.
 """
 
 from __future__ import annotations
@@ -9,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tetrax.compiler.steps import Step, TempSlot, nested, slots_of, temporaries
+from tetrax.compiler.steps import (
+    LoopStep,
+    SliceSlot,
+    Step,
+    TempSlot,
+    nested,
+    slots_of,
+    temporaries,
+)
 
 ALIGNMENT = 64
 
@@ -33,6 +43,8 @@ def _visit(steps: Sequence[Step], clock: int, lifetimes: dict[TempSlot, _Lifetim
         start = clock
         known = set(lifetimes)
         used = [t for slot in slots_of(step) for t in temporaries(slot)]
+        if isinstance(step, LoopStep):
+            used += _stacked(step, step.body)
         _touch(lifetimes, used, start)
         clock += 1
         inner: set[TempSlot] = set()
@@ -42,6 +54,20 @@ def _visit(steps: Sequence[Step], clock: int, lifetimes: dict[TempSlot, _Lifetim
         _touch(lifetimes, [*used, *(inner & known)], clock)
         clock += 1
     return clock
+
+
+def _stacked(loop: LoopStep, steps: Sequence[Step]) -> list[TempSlot]:
+    """The temporaries of which the steps use one slice in each turn of `loop`."""
+    found = []
+    for step in steps:
+        for slot in slots_of(step):
+            while isinstance(slot, SliceSlot):
+                if slot.loop is loop:
+                    found += temporaries(slot.base)
+                slot = slot.base
+        for inner in nested(step):
+            found += _stacked(loop, inner)
+    return found
 
 
 def _all_temporaries(steps: Sequence[Step]) -> set[TempSlot]:
