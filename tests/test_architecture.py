@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("lax", "numpy", "scipy", "random", "nn", "image", "flatten_util", "debug", "profiler"),
         *("export", "interop", "distributed"),
     ),
+    ("experimental",),
     ("compat",),
 )
 LAYER_OF = {unit: index for index, layer in enumerate(LAYERS) for unit in layer}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -184,7 +185,10 @@ class Jitted:
         )
         closed, out_tree = stage(flat, [x.aval for x in leaves], info)
         closed, hoisted = hoist_tracers(closed)
-        return Staged(closed, out_tree, hoisted, self._donated(args, kwargs, positions, names))
+        donated = self._donated(args, kwargs, positions, names)
+        if any(donated):
+            _warn_unusable([x.aval for x in leaves], donated, closed.out_avals)
+        return Staged(closed, out_tree, hoisted, donated)
 
     def _donated(
         self, args: tuple, kwargs: dict, positions: set[int], names: set[str]
@@ -213,6 +217,24 @@ class Jitted:
                 if donate and id(leaf) not in kept:
                     leaf.delete()
         return outs
+
+
+def _warn_unusable(avals: Sequence[Any], donated: Sequence[bool], out_avals: Sequence[Any]) -> None:
+    """Say which donated arguments no result can take the memory of."""
+    free = list(out_avals)
+    unusable = []
+    for aval, flag in zip(avals, donated, strict=True):
+        match = next((i for i, out in enumerate(free) if out.same_type(aval)), None)
+        if flag and match is None:
+            unusable.append(aval.str_short())
+        elif flag and match is not None:
+            free.pop(match)
+    if unusable:
+        warnings.warn(
+            f"Some donated buffers were not usable: {', '.join(unusable)}. No result has their shape "
+            "and dtype; they are deleted all the same",
+            stacklevel=4,
+        )
 
 
 def _merge(args: tuple, dynamic: Sequence[Any], positions: set[int]) -> list[Any]:
