@@ -177,6 +177,11 @@ from tetrax.ops.cumulative import (
     linear_recurrence,
     linear_recurrence_p,
 )
+from tetrax.ops.fft import (
+    FftType,
+    fft,
+    fft_p,
+)
 from tetrax.ops.gather import (
     gather,
     gather_p,
@@ -387,6 +392,7 @@ __all__ = [
     "ConvGeneralDilatedDimensionNumbers",
     "DotAlgorithm",
     "DotAlgorithmPreset",
+    "FftType",
     "GatherDimensionNumbers",
     "GatherScatterMode",
     "Precision",
@@ -517,6 +523,8 @@ __all__ = [
     "expand_dims",
     "expm1",
     "expm1_p",
+    "fft",
+    "fft_p",
     "floor",
     "floor_p",
     "fori_loop",

@@ -1,7 +1,7 @@
 """Distributions against JAX's, from the same keys.
 
 Most formulas are exact or elementary; a tolerance beyond 2 ULP says that a transcendental function
-is rounded differently, and `scale` that errors are absolute, relative to the size of typical values.
+is rounded differently, and `scale` that errors are absolute, relative to typical values.
 """
 
 from __future__ import annotations
