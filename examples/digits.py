@@ -15,16 +15,16 @@ import time
 from pathlib import Path
 
 import matplotlib
-import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.datasets import load_digits
 
+import numpy as np
 import tetrax
 import tetrax.numpy as jnp
 from tetrax import lax, nn, random
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402  the backend is chosen first
+import matplotlib.pyplot as plt
 
 BATCH = 64
 EPOCHS = 30
@@ -33,7 +33,7 @@ LEARNING_RATE = 2e-3
 
 
 def load():
-    """(train images, train labels), (test images, test labels); images are (n, 8, 8, 1) in [0, 1]."""
+    """Train and test (images, labels); images are (n, 8, 8, 1) in [0, 1]."""
     digits = load_digits()
     images = (digits.images / 16.0).astype(np.float32)[..., None]
     labels = digits.target.astype(np.int32)

@@ -17,7 +17,16 @@ PACKAGE = ROOT / "src" / "tetrax"
 # Lowest first. A module imports from its own layer or from those before it; inside a layer the
 # modules and packages may use each other as long as there is no cycle.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "config", "_settings_without_effect", "tracebacks", "dtypes", "pytree", "tree", "tree_util"),
+    (
+        "errors",
+        "config",
+        "_settings_without_effect",
+        "tracebacks",
+        "dtypes",
+        "pytree",
+        "tree",
+        "tree_util",
+    ),
     ("ir",),
     ("tracing",),
     ("runtime",),

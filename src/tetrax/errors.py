@@ -143,7 +143,8 @@ class TracerBoolConversionError(ConcretizationTypeError):
     def __init__(self, tracer: object):
         TetraxError.__init__(
             self,
-            "The truth value, bool(x), of a traced array is needed (if, while, and, or, not, assert), but "
+            "The truth value, bool(x), of a traced array is needed (if, while, and, or, not, "
+            "assert), but "
             f"its contents are not known yet: {_describe(tracer)}."
             "\nFor a choice use `lax.cond` or `jnp.where`, for a loop `lax.while_loop`, for logic "
             "`&`, `|` and `~`. If it is an argument of a jitted function that takes few values, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import threading
 import jax
 import pytest
 
-from tetrax import config as settings
+settings = importlib.import_module("tetrax.config")  # `tetrax.config` is the object of that name
 from tetrax.config import Config, config, enable_x64, trace_context
 
 

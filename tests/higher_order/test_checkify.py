@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+
+import numpy as np
 import tetrax
 import tetrax.numpy as jnp
 from tetrax import lax

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import traceback
 
-import numpy as np
 import pytest
+
+import numpy as np
 import tetrax
 import tetrax.numpy as jnp
 from tetrax import errors, lax

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 
-import numpy as np
 import pytest
+
+import numpy as np
 import tetrax
 import tetrax.numpy as jnp
 

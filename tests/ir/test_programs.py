@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
+from tests.golden_text import check_golden
+
+import numpy as np
 import tetrax
 import tetrax.numpy as jnp
-from tests.golden_text import check_golden
 from tetrax import lax
 from tetrax.errors import ProgramError
 from tetrax.higher_order.call import call_p

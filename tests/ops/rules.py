@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
+
 import numpy as np
 from tetrax import dtypes
 from tetrax.ir.types import ShapedArray
@@ -52,7 +53,9 @@ def samples(name: str) -> Iterator[Sample]:
         for avals, params in primitive.facts.samples():
             yield Sample(name, tuple(avals), tuple(params.items()))
         return
-    assert isinstance(primitive, Elementwise), f"{name} has no samples: give it TestFacts(samples=…)"
+    assert isinstance(primitive, Elementwise), (
+        f"{name} has no samples: give it TestFacts(samples=…)"
+    )
     params = _parameters(primitive)
     for kind in primitive.accepts:
         for i, dtype in enumerate(DTYPES.get(kind, ())):

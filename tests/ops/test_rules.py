@@ -1,9 +1,9 @@
 """Every registered operation through every rule, generated from the registry.
 
 Per operation, sample and dtype: the eager value against real JAX's primitive of the same name; the
-compiled value against the eager one; declared against actual types; jvp against central differences in
-float64; reverse against forward mode; derivatives of derivatives; vmap against stacked calls. What is not
-tested is listed with its reason at the end of the run.
+compiled value against the eager one; declared against actual types; jvp against central
+differences in float64; reverse against forward mode; derivatives of derivatives; vmap against
+stacked calls. What is not tested is listed with its reason at the end of the run.
 """
 
 from __future__ import annotations
@@ -221,9 +221,7 @@ def test_reverse_is_the_transpose_of_forward(name):
             float((np.asarray(c) * np.asarray(t)).real.sum())
             for c, t in zip(cts, tangents, strict=True)
         )
-        backward = sum(
-            float((np.asarray(g) * t).sum()) for g, t in zip(gradients, ts, strict=True)
-        )
+        backward = sum(float((np.asarray(g) * t).sum()) for g, t in zip(gradients, ts, strict=True))
         np.testing.assert_allclose(forward, backward, rtol=1e-9, atol=1e-11, err_msg=str(sample))
 
 
@@ -309,7 +307,17 @@ def test_list_of_exclusions(capsys):
 def test_compiled_values_under_bounds_checks():
     """The native code of all samples once more, built with every access checked."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", __file__, "-k", "compiled_values and not bounds"],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:xdist",
+            __file__,
+            "-k",
+            "compiled_values and not bounds",
+        ],
         env={**os.environ, "TETRAX_CHECK_BOUNDS": "1"},
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""The runtime in awkward processes: one thread, after fork, many Python threads, no cache folder."""
+"""The runtime in awkward processes: one thread, after fork, many threads, no cache folder."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import subprocess
 import sys
 import threading
 
-import numpy as np
 import pytest
+
+import numpy as np
 import tetrax
 import tetrax.numpy as jnp
 
@@ -18,13 +19,17 @@ print(float(tetrax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones(8))))
 """
 
 
+# Child processes import the package that these tests test.
+PACKAGE_FOLDER = os.path.dirname(os.path.dirname(tetrax.__file__))
+
+
 def run(code: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         timeout=120,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYTHONPATH": PACKAGE_FOLDER, **environment},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -76,7 +81,7 @@ def test_many_python_threads():
                 np.testing.assert_allclose(
                     gradient, seed * (1 - np.tanh(np.arange(10.0)) ** 2), atol=1e-5
                 )
-        except BaseException as error:  # noqa: BLE001  reported by the main thread
+        except BaseException as error:
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]

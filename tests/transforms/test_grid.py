@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 import pytest
-import tetrax
-
 from tests.transforms.bodies import BODIES, cond, custom_jvp, custom_vjp, scan
+
+import numpy as np
+import tetrax
 
 POINT = np.array([0.3, -0.7, 1.1])
 DIRECTION = np.array([1.0, 0.5, -2.0])

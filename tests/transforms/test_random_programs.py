@@ -8,11 +8,12 @@ covers the different orders of summation; integers and bools must agree exactly.
 from __future__ import annotations
 
 import jax
-import numpy as np
 import pytest
-import tetrax
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import numpy as np
+import tetrax
 
 SHAPE = (3, 4)
 TOLERANCE = {"float32": 3e-5, "float64": 1e-12}

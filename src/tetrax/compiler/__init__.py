@@ -1,1 +1,1 @@
-"""From programs to machine code: passes, fusion, lowering, buffers, drivers; and eager evaluation."""
+"""From programs to machine code: passes, fusion, lowering, buffers, drivers, eager evaluation."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes
 from tetrax.compiler.executable import Executable
 from tetrax.compiler.pipeline import compile_program
@@ -113,7 +112,9 @@ def _run_checked(closed: ClosedProgram, arrays: Sequence[Any]) -> list[Any]:
             raise FloatingPointError(
                 f'{error}\n  File "{line.file}", line {line.line}, in {line.function}'
             ) from None
-        values.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True))
+        values.update(
+            zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs], strict=True)
+        )
     return [as_value(read(atom)) for atom in program.outvars]
 
 

@@ -41,7 +41,7 @@ def _driver_text(closed: ClosedProgram) -> str:
 
 
 def cost_analysis(closed: ClosedProgram) -> dict[str, float]:
-    """Estimates from the optimised program: one flop per element and equation, more for products."""
+    """Estimates from the optimised program: a flop per element and equation, more for products."""
     flops = 0.0
     for eqn in optimise(closed).eqns:
         estimate = getattr(eqn.primitive, "flops", None)

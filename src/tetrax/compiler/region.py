@@ -197,8 +197,8 @@ class Region:
     def _emit(self, eqn: Equation) -> None:
         """Let the operation write its own loop nest over stored operands.
 
-        An operand that the operation updates shares one 'inout' buffer with the result; it is copied
-        there first unless the two are the same memory.
+        An operand that the operation updates shares one 'inout' buffer with the result; it is
+        copied there first unless the two are the same memory.
         """
         builder = KernelBuilder()
         update = eqn.primitive.updates

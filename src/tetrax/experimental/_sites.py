@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes, lax, tree
 from tetrax import numpy as jnp
 from tetrax.errors import JaxRuntimeError
@@ -76,16 +75,21 @@ class Check(Primitive):
     def reference(self, pred: np.ndarray, *payload: np.ndarray, fmt, treedef, debug):
         if not debug and not pred.all():
             failed = int(np.argmin(pred.reshape(-1)))
-            values = [p.reshape(-1, *p.shape[pred.ndim :])[failed] if pred.ndim else p for p in payload]
+            values = [
+                p.reshape(-1, *p.shape[pred.ndim :])[failed] if pred.ndim else p for p in payload
+            ]
             args, kwargs = tree.unflatten(treedef, values)
             raise JaxRuntimeError(fmt.format(*args, **kwargs))
         return []
 
-    def structure(self, avals: Sequence[ShapedArray], *, fmt: str, debug: bool, **params: Any) -> Any:
+    def structure(
+        self, avals: Sequence[ShapedArray], *, fmt: str, debug: bool, **params: Any
+    ) -> Any:
         if debug:
             return Inline(stage(lambda *xs: ([], None), avals)[0])
         raise ValueError(
-            f"Cannot compile a checkify.check which was not functionalized (message {fmt!r}): wrap the "
+            f"Cannot compile a checkify.check which was not functionalized (message {fmt!r}): "
+            "wrap the "
             "jitted function in checkify.checkify"
         )
 
@@ -97,7 +101,9 @@ class Check(Primitive):
 
     def batch_axis(self, axis: AxisData, operands, dims, **params):
         moved = [
-            jnp.broadcast_to(x, (axis.size, *get_aval(x).shape)) if d is None else jnp.moveaxis(x, d, 0)
+            jnp.broadcast_to(x, (axis.size, *get_aval(x).shape))
+            if d is None
+            else jnp.moveaxis(x, d, 0)
             for x, d in zip(operands, dims, strict=True)
         ]
         return self.bind(*moved, **params), []
@@ -248,10 +254,10 @@ _INDEXED = {
     "gather": _gather_site,
     "dynamic_slice": _slice_site,
     "dynamic_update_slice": _slice_site,
-    **{
-        name: _scatter_site
-        for name in ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max")
-    },
+    **dict.fromkeys(
+        ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"),
+        _scatter_site,
+    ),
 }
 
 

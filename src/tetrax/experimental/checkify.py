@@ -1,9 +1,9 @@
 """`checkify`: run-time checks as values, in functions that are jitted, mapped or looped.
 
 `checkify(f)` gives a function that returns `(error, f(...))`. A check that fails sets the error and
-does not stop the computation. How: `f` is staged, and its program is rewritten so that every place that
-can fail (a *site*) has a state, a flag with a payload for its message; loops carry the states of
-their bodies, branches give the states of all of them.
+does not stop the computation. How: `f` is staged, and its program is rewritten so that every place
+that can fail (a *site*) has a state, a flag with a payload for its message; loops carry the states
+of their bodies, branches give the states of all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from tetrax import errors as tetrax_errors
 from tetrax import lax, tree
 from tetrax import numpy as jnp

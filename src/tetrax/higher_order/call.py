@@ -18,7 +18,7 @@ from tetrax.transforms.vmap import AxisData, batch_program
 
 
 class Call(Primitive):
-    """`jaxpr` applied to the operands; `name` and the other parameters are for people and caches."""
+    """`jaxpr` applied to the operands; the other parameters are for people and caches."""
 
     multiple_results = True
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes, tree
+from tetrax.higher_order.inspect import shaped
 from tetrax.ir.control import HostCall
 from tetrax.ir.program import NO_EFFECTS, Effect, Effects
 from tetrax.ir.types import ShapedArray
-from tetrax.higher_order.inspect import shaped
 from tetrax.runtime.array import as_value, wrap
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.symbolic import Zero
@@ -200,7 +199,8 @@ def _flat_callback(
         leaves, found = tree.flatten(out)
         if found != result_tree:
             raise RuntimeError(
-                f"Mismatched result structure: the callback returned {found}, result_shape_dtypes says "
+                f"Mismatched result structure: the callback returned {found}, "
+                "result_shape_dtypes says "
                 f"{result_tree}"
             )
         return [_checked(x, a) for x, a in zip(leaves, result_avals, strict=True)]
@@ -267,9 +267,7 @@ def pure_callback(
     """
     wanted, result_tree = tree.flatten(result_shape_dtypes)
     avals = [shaped(x).strong() for x in wanted]
-    outs = _bind(
-        pure_callback_p, callback, args, kwargs, result_tree, avals, None, vmap_method
-    )
+    outs = _bind(pure_callback_p, callback, args, kwargs, result_tree, avals, None, vmap_method)
     return tree.unflatten(result_tree, outs)
 
 
@@ -288,9 +286,7 @@ def io_callback(
     wanted, result_tree = tree.flatten(result_shape_dtypes)
     avals = [shaped(x).strong() for x in wanted]
     effect = ORDERED_IO if ordered else IO
-    outs = _bind(
-        io_callback_p, callback, args, kwargs, result_tree, avals, effect, "sequential"
-    )
+    outs = _bind(io_callback_p, callback, args, kwargs, result_tree, avals, effect, "sequential")
     return tree.unflatten(result_tree, outs)
 
 
@@ -368,4 +364,4 @@ def _check_format(fmt: str, args: tuple, kwargs: dict) -> None:
 
 
 def effects_barrier() -> None:
-    """Wait for all effects. Effects run before their call returns, so there is nothing to wait for."""
+    """Wait for all effects: they run before their call returns, so there is nothing to do."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import tree
 from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
 from tetrax.ir.control import Inline
@@ -66,7 +65,7 @@ class Checkpoint(Primitive):
         Only operands and what the policy saves cross over.
         """
         unknown = tuple(trace.is_unknown(x) for x in args)
-        known, _, out_unknown, _ = partial_eval_program(jaxpr, unknown, False)
+        _, _, out_unknown, _ = partial_eval_program(jaxpr, unknown, False)
         saved_vars = _saved(jaxpr.program, unknown, policy)
         known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
         count = sum(not u for u in out_unknown)

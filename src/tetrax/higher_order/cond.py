@@ -309,7 +309,8 @@ def _check_branches(
         mine = names[i] if names else f"branches[{i}]"
         theirs = names[reference] if names else f"branches[{reference}]"
         check_same_types(
-            f"{what} branch outputs must have the same pytree structure and types, but they differ: "
+            f"{what} branch outputs must have the same pytree structure and types, but they "
+            "differ: "
             f"{theirs} ({function_name(branches[reference])}) and "
             f"{mine} ({function_name(branches[i])})",
             theirs,

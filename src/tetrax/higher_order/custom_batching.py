@@ -40,7 +40,10 @@ class CustomVmapCall(Call):
         return outs[:count], spread(outs[count:], out_nonzero, jaxpr.out_avals)
 
     def batch_axis(self, axis: AxisData, operands, dims, *, jaxpr: ClosedProgram, rule, **params):
-        values = [x if d is None else batch_at(x, d, axis.size) for x, d in zip(operands, dims, strict=True)]
+        values = [
+            x if d is None else batch_at(x, d, axis.size)
+            for x, d in zip(operands, dims, strict=True)
+        ]
         if rule is None or isinstance(rule, _JvpOfRule):
             dims = tuple(None if d is None else 0 for d in dims)
             made, out_dims = batch_program(jaxpr, axis, dims)
@@ -64,7 +67,7 @@ class _JvpOfRule:
 custom_vmap_call_p = CustomVmapCall("custom_vmap_call")
 
 
-class custom_vmap:  # noqa: N801  JAX's name
+class custom_vmap:
     """A function whose `vmap` is given by `def_vmap`.
 
     >>> @custom_vmap
@@ -108,10 +111,11 @@ class custom_vmap:  # noqa: N801  JAX's name
         def flat(size: int, batched: list[bool], *values: Any) -> tuple[list[Any], list[bool]]:
             if any(batched[:skip]):
                 raise ValueError(
-                    f"custom_vmap function {name} closes over a value that is mapped: pass it as an "
+                    f"custom_vmap function {name} closes over a value that is mapped: pass it as "
+                    "an "
                     "argument"
                 )
-            args, kwargs = tree.unflatten(in_tree, values[skip:])
+            args, _ = tree.unflatten(in_tree, values[skip:])
             flags, named = tree.unflatten(in_tree, batched[skip:])
             if named:
                 raise ValueError("custom_vmap does not support keyword arguments under vmap")
@@ -124,7 +128,8 @@ class custom_vmap:  # noqa: N801  JAX's name
             marks, mark_tree = tree.flatten(pair[1])
             if mark_tree != out_tree:
                 raise ValueError(
-                    f"structure of output value and output batching specification returned by custom "
+                    f"structure of output value and output batching specification returned by "
+                    "custom "
                     f"vmap rule of {name} do not match: {out_tree} and {mark_tree}"
                 )
             return outs, [bool(m) for m in marks]

@@ -62,8 +62,10 @@ class _Custom:
                 bound = inspect.signature(self.fun).bind(*args, **kwargs)
             except TypeError as error:
                 raise TypeError(
-                    f"The input arguments to the custom derivative function {self.__name__} could not "
-                    f"be resolved to positional-only arguments. Binding failed with the error:\n{error}"
+                    f"The input arguments to the custom derivative function {self.__name__} "
+                    "could not "
+                    f"be resolved to positional-only arguments. Binding failed with the "
+                    f"error:\n{error}"
                 ) from None
         bound.apply_defaults()
         if bound.kwargs:
@@ -90,9 +92,12 @@ class _Custom:
 
 def _traced_nondiff(name: str, position: int, leaf: Tracer) -> TypeError:
     return TypeError(
-        f"argument {position} of {name} is listed in nondiff_argnums, but it holds {leaf.describe()}. "
-        "nondiff_argnums is for values that are not arrays (functions, strings, Python numbers): pass "
-        "the array as an ordinary argument, and let the rule ignore its tangent or return None for its "
+        f"argument {position} of {name} is listed in nondiff_argnums, but it holds "
+        f"{leaf.describe()}. "
+        "nondiff_argnums is for values that are not arrays (functions, strings, Python numbers): "
+        "pass "
+        "the array as an ordinary argument, and let the rule ignore its tangent or return None "
+        "for its "
         "cotangent"
     )
 
@@ -161,7 +166,8 @@ class custom_jvp(_Custom):
             if not isinstance(pair, tuple | list) or len(pair) != 2:
                 raise TypeError(
                     f"Custom JVP rule {function_name(jvp)} for function {name} must produce a pair "
-                    f"(list or tuple of length two) representing primal and tangent outputs, but got "
+                    f"(list or tuple of length two) representing primal and tangent outputs, but "
+                    "got "
                     f"{pair!r:.60}."
                 )
             outs, out_tree = flatten_output(jvp, pair[0])
@@ -170,8 +176,10 @@ class custom_jvp(_Custom):
             )
             if tangent_tree != out_tree:
                 raise TypeError(
-                    f"Custom JVP rule {function_name(jvp)} for function {name} must produce primal and "
-                    f"tangent outputs with equal container (pytree) structures, but got {out_tree} and "
+                    f"Custom JVP rule {function_name(jvp)} for function {name} must produce "
+                    "primal and "
+                    f"tangent outputs with equal container (pytree) structures, but got "
+                    f"{out_tree} and "
                     f"{tangent_tree} respectively."
                 )
             return (outs, _checked_tangents(name, jvp, outs, pushed)), out_tree
@@ -194,7 +202,8 @@ def _checked_tangents(
             found.dtype != expected.dtype and not found.weak_type and not get_aval(out).weak_type
         ):
             raise TypeError(
-                f"Custom JVP rule {function_name(rule)} for function {name} must produce primal and "
+                f"Custom JVP rule {function_name(rule)} for function {name} must produce primal "
+                "and "
                 "tangent outputs with corresponding shapes and dtypes. Expected tangent type "
                 f"{expected.str_short()} but got {found.str_short()}."
             )
@@ -272,7 +281,8 @@ class custom_vjp(_Custom):
             pair = fwd(*args)
             if not isinstance(pair, tuple | list) or len(pair) != 2:
                 raise TypeError(
-                    f"Custom VJP fwd rule {function_name(fwd)} for function {name} must produce a pair "
+                    f"Custom VJP fwd rule {function_name(fwd)} for function {name} must produce "
+                    "a pair "
                     "(list or tuple of length two) where the first element represents the primal "
                     f"output and the second residuals, but got {pair!r:.60}."
                 )
@@ -332,7 +342,8 @@ def _checked_cotangents(
         found, found_tree = tree.flatten(part, is_leaf=is_leaf)
         if found_tree != child and len(found) != child.num_leaves:
             raise TypeError(
-                f"Custom VJP bwd rule {function_name(bwd)} for function {name}: a cotangent has the "
+                f"Custom VJP bwd rule {function_name(bwd)} for function {name}: a cotangent has "
+                "the "
                 f"tree {found_tree}, the argument has {child}"
             )
         leaves += found
@@ -389,7 +400,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 
 def _as_residual(pullback: Callable[..., Any], out: Any) -> Partial:
     """A pullback as a tree: its leaves are the arrays it closes over."""
-    leaves, out_tree = tree.flatten(out)
+    leaves = tree.leaves(out)
     avals = [get_aval(x).to_cotangent_aval() for x in leaves]
     closed, ct_tree = stage(flatten_function(pullback, tree.structure(((out,), {}))), avals)
     open_program, consts = hoist_consts(closed)

@@ -264,7 +264,8 @@ class CustomLin(Primitive):
 
 
 _NO_FORWARD = (
-    "can't apply forward-mode differentiation (jvp) to a custom_vjp function. Define the function with "
+    "can't apply forward-mode differentiation (jvp) to a custom_vjp function. Define the "
+    "function with "
     "custom_jvp instead, which serves both modes"
 )
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes, tree
 from tetrax.higher_order.stages import ShapeDtypeStruct, struct_of
 from tetrax.ir.program import ClosedProgram
@@ -90,9 +89,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     """
     leaves, in_tree = tree.flatten((example_args, {}))
     closed, out_tree = stage(flatten_function(fun, in_tree), [shaped(x) for x in leaves])
-    hoist = [
-        isinstance(c, Tracer) and dtype_kind(get_aval(c).dtype) in "fc" for c in closed.consts
-    ]
+    hoist = [isinstance(c, Tracer) and dtype_kind(get_aval(c).dtype) in "fc" for c in closed.consts]
     hoisted = [c for c, h in zip(closed.consts, hoist, strict=True) if h]
     args_tree = tree.structure(tuple(example_args))
 
@@ -119,6 +116,10 @@ def jaxpr_as_fun(closed: ClosedProgram) -> Callable[..., list[Any]]:
 
 
 __all__ = [
-    "ShapeDtypeStruct", "closure_convert", "eval_shape", "jaxpr_as_fun",
-    "make_jaxpr", "shaped",
+    "ShapeDtypeStruct",
+    "closure_convert",
+    "eval_shape",
+    "jaxpr_as_fun",
+    "make_jaxpr",
+    "shaped",
 ]

@@ -108,8 +108,8 @@ class Jitted:
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The program of this call, without compiling it."""
-        leaves, staged = self._staged(args, kwargs)
-        dynamic, in_tree = self._dynamic(args, kwargs)
+        _, staged = self._staged(args, kwargs)
+        _, in_tree = self._dynamic(args, kwargs)
         return Traced(self.__name__, staged.closed, in_tree, staged.out_tree, staged.donated)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -231,7 +231,8 @@ def _warn_unusable(avals: Sequence[Any], donated: Sequence[bool], out_avals: Seq
             free.pop(match)
     if unusable:
         warnings.warn(
-            f"Some donated buffers were not usable: {', '.join(unusable)}. No result has their shape "
+            f"Some donated buffers were not usable: {', '.join(unusable)}. No result has their "
+            "shape "
             "and dtype; they are deleted all the same",
             stacklevel=4,
         )
@@ -256,14 +257,17 @@ def _static_key(
             where = f"argument {place}" if isinstance(place, int) else f"argument {place!r}"
             if hasattr(value, "_trace"):
                 raise ValueError(
-                    f"Non-hashable static arguments are used in a jit-decorated function: {where} of "
+                    f"Non-hashable static arguments are used in a jit-decorated function: "
+                    f"{where} of "
                     f"{function_name(fun)} is traced by an outer transformation. Static arguments "
                     "must be known values"
                 ) from None
             raise ValueError(
                 f"Non-hashable static arguments are used in a jit-decorated function: {where} of "
-                f"{function_name(fun)} has type {type(value).__name__}, which does not hash: {error}. "
-                "Pass it as an ordinary argument, or as a hashable value (a tuple instead of a list)"
+                f"{function_name(fun)} has type {type(value).__name__}, which does not hash: "
+                f"{error}. "
+                "Pass it as an ordinary argument, or as a hashable value (a tuple instead of a "
+                "list)"
             ) from None
     return tuple((place, type(value), value) for place, value in values)
 
@@ -294,7 +298,8 @@ def _settle(fun: Callable[..., Any], numbers: Any, names: Any, what: str) -> tup
     for n in numbers:
         if not variadic and not -len(positional) <= n < len(positional):
             raise ValueError(
-                f"jitted function has {what}_argnums={numbers}, but {function_name(fun)} takes only "
+                f"jitted function has {what}_argnums={numbers}, but {function_name(fun)} takes "
+                "only "
                 f"{len(positional)} positional argument(s)"
             )
     known = {p.name for p in parameters}

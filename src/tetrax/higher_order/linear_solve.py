@@ -77,9 +77,7 @@ class LinearSolve(Primitive):
         if any(type(t) is not Zero for t in const_tangents[0]):
             run = lambda *cs: (evaluate_closed(jaxprs.matvec, *cs, *x), None)
             _, pushed, _ = jvp_engine(run, consts[0], const_tangents[0])
-            rhs = [
-                r if type(p) is Zero else sub(r, p) for r, p in zip(rhs, pushed, strict=True)
-            ]
+            rhs = [r if type(p) is Zero else sub(r, p) for r, p in zip(rhs, pushed, strict=True)]
         if all(type(t) is Zero for t in tangents):
             return outs, [Zero.from_primal_value(o) for o in outs]
         flat = [c for group in consts for c in group]
@@ -175,12 +173,15 @@ def custom_linear_solve(
     avals = [get_aval(x) for x in leaves]
     in_tree = tree.structure(((b,), {}))
 
-    def staged(fun: Callable[..., Any], name: str, aux: bool) -> tuple[ClosedProgram, Any, list[Any]]:
+    def staged(
+        fun: Callable[..., Any], name: str, aux: bool
+    ) -> tuple[ClosedProgram, Any, list[Any]]:
         closed, out_tree = stage(flatten_function(fun, in_tree), avals)
         solution = out_tree.children()[0] if aux else out_tree
         if solution != b_tree:
             raise TypeError(
-                f"{name}() output pytree structure must match that of b, got {solution} and {b_tree}."
+                f"{name}() output pytree structure must match that of b, got {solution} and "
+                f"{b_tree}."
             )
         for found, wanted in zip(closed.out_avals, avals, strict=False):
             if not found.same_type(wanted):
@@ -226,7 +227,7 @@ def custom_root(
 ) -> Any:
     """`x = solve(f, initial_guess)` with f(x) = 0, differentiated by the implicit function theorem.
 
-    `tangent_solve(g, y)` solves g(x) = y for a linear g. Derivatives are taken in what `f` closes over.
+    `tangent_solve(g, y)` solves g(x) = y for a linear g. Derivatives are in what `f` closes over.
     """
     converted, consts = closure_convert(f, initial_guess)
 

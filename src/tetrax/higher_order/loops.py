@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import tree
 from tetrax.higher_order.scan import scan
 from tetrax.ops import axes as ax
@@ -63,9 +62,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         ]
         stacked = scan(lambda _, x: (None, vmap(f)(x)), None, tree.unflatten(treedef, whole))[1]
         parts.append(
-            tree.map(
-                lambda y: reshape(y, (count * batch_size, *get_aval(y).shape[2:])), stacked
-            )
+            tree.map(lambda y: reshape(y, (count * batch_size, *get_aval(y).shape[2:])), stacked)
         )
     if rest or not parts:
         tail = [slice_in_dim(x, count * batch_size, length) for x in leaves]
@@ -83,7 +80,8 @@ def associative_scan(
 ) -> Any:
     """Inclusive scan of an associative `fn` along `axis`, in about 2 log2(n) vectorised steps.
 
-    `fn` takes and gives trees like `elems`. G. Blelloch, "Prefix sums and their applications" (1990).
+    `fn` takes and gives trees like `elems`. G. Blelloch, "Prefix sums and their applications"
+    (1990).
 
     >>> associative_scan(lambda a, b: a + b, np.arange(4))
     Array([0, 1, 3, 6], dtype=int32)
@@ -189,7 +187,7 @@ def reduce(
 ) -> Any:
     """Combine elements along `dimensions` by the associative `computation`, starting from `init`.
 
-    Operands and initial values are trees of one structure; `computation` takes and gives such trees.
+    Operands and initial values are trees of one structure, as `computation` takes and gives.
 
     >>> reduce(np.arange(4), 0, lambda a, b: a + b, (0,))
     Array(6, dtype=int32)
@@ -240,5 +238,3 @@ def _reduce_by_scan(
     start = tree.unflatten(treedef, [broadcast_in_dim(i, shape, ()) for i in inits])
     turn = lambda carry, x: (step(carry, x), None)
     return scan(turn, start, tree.unflatten(treedef, rows), length=count)[0]
-
-

@@ -492,7 +492,9 @@ def _stage_body(
         promoted = promote_weak_carry(init_leaves, closed.out_avals[:count])
         if promoted is None:
             break
-        same = all(get_aval(a).same_type(get_aval(b)) for a, b in zip(init_leaves, promoted))
+        same = all(
+            get_aval(a).same_type(get_aval(b)) for a, b in zip(init_leaves, promoted, strict=True)
+        )
         init_leaves = promoted
         if same:
             closed = retyped(closed, [*map(get_aval, init_leaves), *x_avals])

@@ -117,7 +117,8 @@ class While(Primitive):
     def transpose(self, cts, *operands, **params):
         raise ValueError(
             "Reverse-mode differentiation does not work for lax.while_loop or lax.fori_loop with "
-            "dynamic start/stop values. Try using lax.scan, or using fori_loop with static start/stop, "
+            "dynamic start/stop values. Try using lax.scan, or using fori_loop with static "
+            "start/stop, "
             "or give while_loop a bound on its steps: while_loop(cond, body, init, max_steps=...)"
         )
 
@@ -339,8 +340,8 @@ def while_loop(
     """`while cond_fun(x): x = body_fun(x)` from `x = init_val`.
 
     Differentiable in forward mode; with `max_steps` (a bound; the loop stops there) in reverse mode
-    too, with memory for about sqrt(max_steps) carries. Raises TypeError where the condition gives no
-    scalar bool or the body changes the carry's types, naming the leaves that differ.
+    too, with memory for about sqrt(max_steps) carries. Raises TypeError where the condition gives
+    no scalar bool or the body changes the carry's types, naming the leaves that differ.
 
     >>> while_loop(lambda x: x < 10, lambda x: x * 2, 1)
     Array(16, dtype=int32, weak_type=True)
@@ -361,14 +362,17 @@ def while_loop(
         promoted = promote_weak_carry(leaves, body.out_avals) if body_tree == carry_tree else None
         if promoted is None:
             break
-        same = all(get_aval(a).same_type(get_aval(b)) for a, b in zip(leaves, promoted))
+        same = all(
+            get_aval(a).same_type(get_aval(b)) for a, b in zip(leaves, promoted, strict=True)
+        )
         leaves = promoted
         if same:
             avals = [get_aval(x) for x in leaves]
             body = retyped(body, avals)
             break
     check_same_types(
-        "while_loop body function carry input and carry output must have equal types, but they differ",
+        "while_loop body function carry input and carry output must have equal types, but they "
+        "differ",
         "the input carry",
         (carry_tree, avals),
         "the output carry",

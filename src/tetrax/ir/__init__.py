@@ -1,1 +1,1 @@
-"""Intermediate representations: `Program` (arrays) and `Kernel` (loops), with checkers and text forms."""
+"""Intermediate representations, `Program` (arrays) and `Kernel` (loops): checkers, text forms."""

@@ -61,7 +61,9 @@ def _define(defined: set[Var], var: Var, what: str) -> None:
 def _check_use(atom: Atom, defined: set[Var], what: str) -> None:
     if isinstance(atom, Literal):
         if atom.aval.shape:
-            raise ProgramError(f"{what} is a literal of shape {atom.aval.shape}; literals are scalars")
+            raise ProgramError(
+                f"{what} is a literal of shape {atom.aval.shape}; literals are scalars"
+            )
         return
     if atom not in defined:
         raise ProgramError(f"{what} of type {atom.aval.str_short()} is used before it is defined")
@@ -83,7 +85,8 @@ def _check_equation(index: int, eqn: Equation, defined: set[Var]) -> None:
     for position, (var, aval) in enumerate(zip(eqn.outvars, expected, strict=True)):
         if not _same(var.aval, aval):
             raise ProgramError(
-                f"result {position} of equation {index} ({name}) is typed {var.aval.str_short()}, its "
+                f"result {position} of equation {index} ({name}) is typed "
+                f"{var.aval.str_short()}, its "
                 f"rule gives {aval.str_short()}"
             )
         _define(defined, var, f"result {position} of equation {index} ({name})")

@@ -1,7 +1,7 @@
 """Text to programs: the inverse of `printer.program_text`.
 
-Parameters may be literals, dtypes, tuples, programs, and values whose `repr` names a class the caller
-allows. Nothing in the text is ever executed.
+Parameters may be literals, dtypes, tuples, programs, and values whose `repr` names a class the
+caller allows. Nothing in the text is ever executed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 
+import numpy as np
 from tetrax.errors import ProgramError
 from tetrax.ir.atoms import Atom, DropVar, Literal, Var
 from tetrax.ir.program import ClosedProgram, DebugInfo, Equation, Program, join_effects
@@ -30,7 +30,11 @@ _TOKEN = re.compile(
 )
 _DTYPES = {
     "bool": np.dtype(np.bool_),
-    **{f"{p}{w}": np.dtype(f"{n}{w}") for p, n in (("i", "int"), ("u", "uint")) for w in (8, 16, 32, 64)},
+    **{
+        f"{p}{w}": np.dtype(f"{n}{w}")
+        for p, n in (("i", "int"), ("u", "uint"))
+        for w in (8, 16, 32, 64)
+    },
     **{f"f{w}": np.dtype(f"float{w}") for w in (16, 32, 64)},
     **{f"c{w}": np.dtype(f"complex{w}") for w in (64, 128)},
     "bf16": np.dtype(ml_dtypes.bfloat16),

@@ -55,7 +55,7 @@ def dtype_kind(dtype: Any) -> str:
 
 @dataclass(frozen=True)
 class TestFacts:
-    """What the generated tests must know: operand ranges, tolerances and exclusions with reasons."""
+    """What the generated tests must know: operand ranges, tolerances, exclusions with reasons."""
 
     __test__ = False
 
@@ -63,8 +63,8 @@ class TestFacts:
     domain: tuple[float, float] | tuple[tuple[float, float], ...] = (-3.0, 3.0)
     # Units in the last place that compiled code may differ from the reference.
     ulp: int = 4
-    # rule -> reason why it is not tested. The rule "unsupported" names the beginning of an error that
-    # some samples must raise instead.
+    # rule -> reason why it is not tested. The rule "unsupported" names the beginning of an error
+    # that some samples must raise instead.
     excluded: tuple[tuple[str, str], ...] = ()
     # Units in the last place between the eager value and JAX's, where JAX's own error needs more.
     jax_ulp: int | None = None

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 from tetrax import errors, tree
 from tetrax.ir.types import ShapedArray
 from tetrax.ops import axes as ax
@@ -168,7 +167,9 @@ axis_index_p = AxisIndex("axis_index")
 class AllGather(Collective):
     """The values of all along a new axis (or, `tiled`, along an old one)."""
 
-    def shape(self, x, *, axis_name, axis_size, all_gather_dimension, tiled, axis_index_groups=None):
+    def shape(
+        self, x, *, axis_name, axis_size, all_gather_dimension, tiled, axis_index_groups=None
+    ):
         if tiled:
             shape = list(x.shape)
             shape[all_gather_dimension] *= axis_size
@@ -231,9 +232,7 @@ class PsumScatter(Collective):
         (x,), (d,) = operands, dims
         if axis.name not in _names(axis_name):
             target = scatter_dimension + (d <= scatter_dimension)
-            out = self.bind(
-                x, axis_name=axis_name, scatter_dimension=target, tiled=tiled, **params
-            )
+            out = self.bind(x, axis_name=axis_name, scatter_dimension=target, tiled=tiled, **params)
             return out, d - (not tiled and target < d)
         summed = mul_size(x, axis.size) if d is None else reduce_sum(x, (d,))
         shape = get_aval(summed).shape
@@ -310,13 +309,19 @@ class AllToAll(Collective):
             return [Zero(x.aval)]
         return [self.bind(ct, split_axis=concat_axis, concat_axis=split_axis, **params)]
 
-    def batch_axis(self, axis, operands, dims, *, axis_name, split_axis, concat_axis, tiled, **params):
+    def batch_axis(
+        self, axis, operands, dims, *, axis_name, split_axis, concat_axis, tiled, **params
+    ):
         (x,), (d,) = operands, dims
         if axis.name not in _names(axis_name):
             x = move_axis(x, d, 0)
             out = self.bind(
-                x, axis_name=axis_name, split_axis=split_axis + 1, concat_axis=concat_axis + 1,
-                tiled=tiled, **params,
+                x,
+                axis_name=axis_name,
+                split_axis=split_axis + 1,
+                concat_axis=concat_axis + 1,
+                tiled=tiled,
+                **params,
             )
             return out, 0
         x = batch_at(x, d, axis.size)
@@ -367,9 +372,7 @@ def _reduce_tree(primitive: AllReduce, x: Any, axis_name: AxisName, groups: Any)
             for leaf in leaves
         ]
     frozen = None if groups is None else tuple(map(tuple, groups))
-    return tree.unflatten(
-        treedef, primitive.bind(*leaves, axes=axes, axis_index_groups=frozen)
-    )
+    return tree.unflatten(treedef, primitive.bind(*leaves, axes=axes, axis_index_groups=frozen))
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
@@ -417,7 +420,12 @@ def axis_size(axis_name: AxisName) -> int:
 
 
 def all_gather(
-    x: Any, axis_name: AxisName, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False
+    x: Any,
+    axis_name: AxisName,
+    *,
+    axis_index_groups: Any = None,
+    axis: int = 0,
+    tiled: bool = False,
 ) -> Any:
     """All values along the named axis, stacked along `axis` (joined there if `tiled`)."""
     size = axis_size_of(axis_name)
@@ -475,7 +483,9 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     pairs = tuple((int(s), int(d)) for s, d in perm)
     if len({s for s, _ in pairs}) != len(pairs) or len({d for _, d in pairs}) != len(pairs):
         raise ValueError(f"ppermute sources and destinations must be unique, got {pairs}")
-    return tree.map(lambda leaf: ppermute_p.bind(as_value(leaf), axis_name=axis_name, perm=pairs), x)
+    return tree.map(
+        lambda leaf: ppermute_p.bind(as_value(leaf), axis_name=axis_name, perm=pairs), x
+    )
 
 
 def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:

@@ -130,7 +130,8 @@ class BitcastConvertType(Primitive):
             if not x.shape or x.shape[-1] != new // old:
                 raise errors.ShapeError(
                     f"Attempting to convert array of shape {x.shape} from {x.dtype.name} of size "
-                    f"{old} bits to {new_dtype.name} of size {new} bits, but the last axis must have "
+                    f"{old} bits to {new_dtype.name} of size {new} bits, but the last axis must "
+                    "have "
                     f"size {new // old}"
                 )
             shape = x.shape[:-1]

@@ -21,7 +21,7 @@ from tetrax.tracing.value import get_aval
 
 
 class SelectN(Primitive):
-    """`cases[which]` elementwise; `which` is bool (two cases) or int32, a scalar or of their shape."""
+    """`cases[which]` elementwise; `which` is bool or int32, a scalar or of the cases' shape."""
 
     cost = 1
 

@@ -38,20 +38,23 @@ class BroadcastInDim(Linear):
     def shape(self, operand, *, shape, broadcast_dimensions, sharding=None):
         if len(broadcast_dimensions) != len(operand.shape):
             raise errors.ShapeError(
-                "broadcast_in_dim needs one broadcast dimension per operand axis: operand has shape "
+                "broadcast_in_dim needs one broadcast dimension per operand axis: operand has "
+                "shape "
                 f"{operand.shape}, broadcast_dimensions={broadcast_dimensions}"
             )
         previous = -1
         for axis, target in enumerate(broadcast_dimensions):
             if not previous < target < len(shape):
                 raise errors.ShapeError(
-                    "broadcast_in_dim dimensions must be strictly increasing and below the rank of the "
+                    "broadcast_in_dim dimensions must be strictly increasing and below the rank "
+                    "of the "
                     f"result: broadcast_dimensions={broadcast_dimensions}, shape={shape}"
                 )
             previous = target
             if operand.shape[axis] not in (1, shape[target]):
                 raise errors.ShapeError(
-                    "broadcast_in_dim operand axes must have size 1 or the size of the result axis: "
+                    "broadcast_in_dim operand axes must have size 1 or the size of the result "
+                    "axis: "
                     f"operand shape {operand.shape}, shape={shape}, "
                     f"broadcast_dimensions={broadcast_dimensions}"
                 )
@@ -224,7 +227,8 @@ class ReduceSum(Linear):
         check_reduction_axes("reduce_sum", operand, axes)
         if not (dtypes.issubdtype(operand.dtype, np.number)):
             raise errors.ShapeError(
-                f"reduce_sum does not accept dtype {operand.dtype.name}; accepted are numeric dtypes"
+                f"reduce_sum does not accept dtype {operand.dtype.name}; accepted are numeric "
+                "dtypes"
             )
         return ShapedArray(ax.without(operand.shape, axes), operand.dtype, operand.weak_type)
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes, errors
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.devices import Device, SingleDeviceSharding, default_device
@@ -19,7 +18,7 @@ class Array(Value):
     Made by `tetrax.numpy.array` and by every operation, never by calling this class.
     """
 
-    __slots__ = ("_npy", "aval", "_placed", "__weakref__")
+    __slots__ = ("__weakref__", "_npy", "_placed", "aval")
     __hash__ = None  # type: ignore[assignment]
     _npy: np.ndarray
     aval: ShapedArray
@@ -37,7 +36,8 @@ class Array(Value):
         if self._npy is None:
             raise errors.DonatedBufferError(
                 f"Array of type {self.aval.str_short()} has been deleted: it was donated to a "
-                "compiled call, or delete() was called. Keep a copy (x.copy()) of what you need, or "
+                "compiled call, or delete() was called. Keep a copy (x.copy()) of what you need, "
+                "or "
                 "leave it out of donate_argnums"
             )
         return self._npy

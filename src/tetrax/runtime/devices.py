@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tetrax import config as config_module
-
-config = config_module.config
+from tetrax.config import config
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +32,9 @@ class Device:
         return None
 
     def __str__(self) -> str:
-        return f"CpuDevice(id={self.id})" if self.platform == "cpu" else f"{self.platform}:{self.id}"
+        return (
+            f"CpuDevice(id={self.id})" if self.platform == "cpu" else f"{self.platform}:{self.id}"
+        )
 
     __repr__ = __str__
 

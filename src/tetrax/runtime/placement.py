@@ -6,10 +6,9 @@ import gc
 from typing import Any
 
 import numpy as np
-
 from tetrax import dtypes, tree
 from tetrax.runtime.array import Array, as_value
-from tetrax.runtime.devices import Device, SingleDeviceSharding, Sharding, devices
+from tetrax.runtime.devices import Device, Sharding, SingleDeviceSharding, devices
 from tetrax.tracing.trace import Tracer
 from tetrax.tracing.value import Value, get_aval
 

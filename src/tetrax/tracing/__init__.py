@@ -1,1 +1,1 @@
-"""Tracing: primitives, what arrays and tracers share, traces, staging, and the two late-bound seams."""
+"""Primitives, what arrays and tracers share, traces, staging, and the two late-bound seams."""

@@ -31,8 +31,8 @@ class Primitive:
 
     multiple_results = False
     # For the fuser. What computing one element costs: 0 for moving data, 1 for an addition,
-    # 8 for an exponential. `folds`: an element is the outcome of a loop. `updates`: the operand that
-    # `emit` may overwrite with its (only) result.
+    # 8 for an exponential. `folds`: an element is the outcome of a loop. `updates`: the operand
+    # that `emit` may overwrite with its (only) result.
     cost = 0
     folds = False
     updates: int | None = None
@@ -96,7 +96,7 @@ class Primitive:
     emit: Any = None
 
     def stores(self, avals: Sequence[ShapedArray], params: dict) -> bool:
-        """Whether to use `emit` although there is a `kernel`: for sizes where fusion does not pay."""
+        """Whether to use `emit` although there is a `kernel`: sizes where fusion does not pay."""
         return False
 
     structure: Any = None

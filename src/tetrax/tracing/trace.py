@@ -9,8 +9,9 @@ never confuse each other's values.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from tetrax import errors
@@ -159,7 +160,7 @@ EVAL_TRACE = EvalTrace()
 
 class _ThreadState(threading.local):
     trace: Trace = EVAL_TRACE
-    axis_sizes: dict[Any, int] = {}
+    axis_sizes: Mapping[Any, int] = MappingProxyType({})
 
 
 state = _ThreadState()

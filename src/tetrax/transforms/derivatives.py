@@ -118,13 +118,15 @@ def check_input_dtype(what: str, holomorphic: bool, allow_int: bool, x: Any) -> 
     if holomorphic:
         if not dtypes.issubdtype(dtype, np.complexfloating):
             raise TypeError(
-                f"{what} with holomorphic=True requires inputs with complex dtype, got {dtype.name}."
+                f"{what} with holomorphic=True requires inputs with complex dtype, got "
+                f"{dtype.name}."
             )
         return
     if dtypes.issubdtype(dtype, np.integer) or dtype == np.bool_:
         if not allow_int:
             raise TypeError(
-                f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
+                f"{what} requires real- or complex-valued inputs (input dtype that is a "
+                "sub-dtype of "
                 f"np.inexact), but got {dtype.name}. If you want to use Boolean- or integer-valued "
                 "inputs, use vjp or set allow_int to True."
             )
@@ -157,18 +159,21 @@ def check_output_dtype(what: str, holomorphic: bool, x: Any) -> None:
     if holomorphic:
         if not dtypes.issubdtype(dtype, np.complexfloating):
             raise TypeError(
-                f"{what} with holomorphic=True requires outputs with complex dtype, got {dtype.name}."
+                f"{what} with holomorphic=True requires outputs with complex dtype, got "
+                f"{dtype.name}."
             )
     elif dtypes.issubdtype(dtype, np.complexfloating):
         raise TypeError(
-            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), "
+            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of "
+            "np.floating), "
             f"but got {dtype.name}. For holomorphic differentiation, pass holomorphic=True. For "
             "differentiation of non-holomorphic functions involving complex outputs, use jax.vjp "
             "directly."
         )
     elif not dtypes.issubdtype(dtype, np.floating):
         raise TypeError(
-            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of np.floating), "
+            f"{what} requires real-valued outputs (output dtype that is a sub-dtype of "
+            "np.floating), "
             f"but got {dtype.name}. For differentiation of functions with integer outputs, use "
             "jax.vjp directly."
         )
@@ -237,7 +242,8 @@ def _checked_cotangent(ct: Any, aval: Any) -> Any:
         )
     if found.shape != expected.shape or (found.dtype != expected.dtype and not found.weak_type):
         raise ValueError(
-            f"vjp: cotangent type {found.str_short()} does not match the type of the function output, "
+            f"vjp: cotangent type {found.str_short()} does not match the type of the function "
+            "output, "
             f"{expected.str_short()}. Cast the cotangent (ct.astype) or reshape it"
         )
     if found.dtype != expected.dtype:
@@ -405,7 +411,8 @@ def _checked_tangent(primal: Any, tangent: Any) -> Any:
         raise TypeError(
             "primal and tangent arguments to jvp do not match; dtypes must be equal, or in case of "
             "int/bool primal dtype the tangent dtype must be float0. Got primal dtype "
-            f"{get_aval(primal).dtype.name} and so expected tangent dtype {expected.dtype.name}, but "
+            f"{get_aval(primal).dtype.name} and so expected tangent dtype {expected.dtype.name}, "
+            "but "
             f"got tangent dtype {found.dtype.name} instead."
         )
     if found.shape != expected.shape:
@@ -470,7 +477,8 @@ def linear_transpose(
     for aval in [*avals, *closed.out_avals]:
         if not dtypes.issubdtype(aval.dtype, np.inexact):
             raise TypeError(
-                "linear_transpose only supports [float or complex] -> [float or complex] functions, "
+                "linear_transpose only supports [float or complex] -> [float or complex] "
+                "functions, "
                 f"but got {aval.dtype.name}"
             )
 
@@ -478,7 +486,8 @@ def linear_transpose(
         cts, ct_tree = tree.flatten(cotangent)
         if ct_tree != out_tree:
             raise TypeError(
-                f"cotangent tree does not match function output, expected {out_tree} but got {ct_tree}"
+                f"cotangent tree does not match function output, expected {out_tree} but got "
+                f"{ct_tree}"
             )
         checked = [_checked_cotangent(c, a) for c, a in zip(cts, closed.out_avals, strict=True)]
         operands = [UndefinedPrimal(a) for a in avals]

@@ -22,7 +22,7 @@ from tetrax.transforms.vmap import AxisData, batch
 
 def vmap(
     fun: Callable[..., Any],
-    in_axes: int | None | Sequence[Any] = 0,
+    in_axes: int | Sequence[Any] | None = 0,
     out_axes: Any = 0,
     axis_name: Hashable | None = None,
     axis_size: int | None = None,
@@ -31,10 +31,11 @@ def vmap(
 ) -> Callable[..., Any]:
     """`fun` applied to every slice of its arguments along their mapped axes, as one computation.
 
-    `in_axes` (an int, None, or a tuple of them or of trees of them, one per argument) says which axis
-    is mapped; `out_axes` where it goes in the results. Raises ValueError where sizes differ or an
-    argument has too few axes, naming the argument.
+    `in_axes` (an int, None, or a tuple of them or of trees of them, one per argument) says which
+    axis is mapped; `out_axes` where it goes in the results. Raises ValueError where sizes differ or
+    an argument has too few axes, naming the argument.
 
+    >>> import numpy as np
     >>> vmap(lambda x, y: x + y, in_axes=(0, None))(np.arange(3), 1)
     Array([1, 2, 3], dtype=int32)
     """
@@ -44,13 +45,15 @@ def vmap(
         in_axes = tuple(in_axes)
     if not (in_axes is None or type(in_axes) in (int, tuple) or hasattr(in_axes, "__index__")):
         raise TypeError(
-            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional "
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            "positional "
             f"arguments passed to the function, but got {in_axes}."
         )
     for name, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         if not all(type(leaf) is int or hasattr(leaf, "__index__") for leaf in tree.leaves(axes)):
             raise TypeError(
-                f"vmap {name} must be an int, None, or (nested) container with those types as leaves, "
+                f"vmap {name} must be an int, None, or (nested) container with those types as "
+                "leaves, "
                 f"but got {axes}."
             )
 
@@ -67,7 +70,10 @@ def vmap(
         leaves = [as_value(x) for x in leaves]
         dims = _input_dims(fun, in_axes, args, kwargs, in_tree)
         size = _axis_size(fun, args, kwargs, leaves, dims, axis_size)
-        dims = [d if d is None or d >= 0 else d + get_aval(x).ndim for x, d in zip(leaves, dims, strict=True)]
+        dims = [
+            d if d is None or d >= 0 else d + get_aval(x).ndim
+            for x, d in zip(leaves, dims, strict=True)
+        ]
         axis = AxisData(axis_name, size, spmd_axis_name)
         outs, out_dims, out_tree = batch(flatten_function(fun, in_tree), axis, leaves, dims)
         wanted = _output_dims(out_axes, out_tree)
@@ -123,8 +129,10 @@ def _axis_size(
         if not -aval.ndim <= dim < aval.ndim:
             needed = dim + 1 if dim >= 0 else -dim
             raise ValueError(
-                f"vmap was requested to map its argument along axis {dim}, which implies that its rank "
-                f"should be at least {needed}, but is only {aval.ndim} (its shape is {aval.shape}): "
+                f"vmap was requested to map its argument along axis {dim}, which implies that "
+                "its rank "
+                f"should be at least {needed}, but is only {aval.ndim} (its shape is "
+                f"{aval.shape}): "
                 f"argument {path} of {function_name(fun)}"
             )
         sizes.append((path, dim, aval.shape[dim], aval))
@@ -178,5 +186,3 @@ def _placed(
     if not -ndim <= want < ndim:
         raise ValueError(f"vmap out_axes={want} is out of range for a result with {ndim} axes")
     return batch_at(x, have, axis.size, want % ndim)
-
-

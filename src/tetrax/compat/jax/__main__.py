@@ -9,7 +9,6 @@ import sys
 from tetrax.compat.jax import install
 from tetrax.tracebacks import filter_uncaught
 
-
 SHIM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shim")
 
 

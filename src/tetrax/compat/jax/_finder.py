@@ -98,7 +98,8 @@ def install() -> None:
     present = sys.modules.get("jax")
     if present is not None and not isinstance(present, StandIn):
         raise RuntimeError(
-            "the real jax is already imported in this process: call tetrax.compat.jax.install() first"
+            "the real jax is already imported in this process: call tetrax.compat.jax.install() "
+            "first"
         )
     sys.meta_path.insert(0, _finder)
 

@@ -6,7 +6,6 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-
 from tetrax.ir.atoms import Atom, Literal, Var
 from tetrax.ir.program import ClosedProgram, Equation
 

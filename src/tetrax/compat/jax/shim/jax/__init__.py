@@ -1,4 +1,4 @@
-"""On the path of child processes: the first `import jax` puts the stand-in in this module's place."""
+"""On the path of child processes: the first `import jax` puts the stand-in in its place."""
 
 from __future__ import annotations
 
