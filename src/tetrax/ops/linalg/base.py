@@ -219,8 +219,10 @@ def columns(vector: Any, shape: Sequence[int]) -> Any:
     return broadcast_in_dim(vector, shape, tuple(range(len(shape) - 1)))
 
 
-def symmetrize(x: Any) -> Any:
-    """(x + xᴴ) / 2."""
+def symmetrize(x: Any, name: str = "symmetrize") -> Any:
+    """(x + xᴴ) / 2; raises ShapeError on behalf of `name` unless matrices are square."""
+    if x.ndim >= 2:
+        need_square(name, x.aval)
     return mul(add(x, adjoint(x)), 0.5)
 
 

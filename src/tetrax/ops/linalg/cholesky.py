@@ -116,7 +116,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
     """
     x, dtype = wide(x)
     if symmetrize_input:
-        x = symmetrize(x)
+        x = symmetrize(x, "cholesky")
     return narrowed(tril(cholesky_p.bind(x)), dtype)
 
 

@@ -170,7 +170,7 @@ def eigh(
         )
     x, dtype = wide(as_value(x))
     if symmetrize_input:
-        x = symmetrize(x)
+        x = symmetrize(x, "eigh")
     vectors, values = eigh_p.bind(
         x,
         lower=lower,
