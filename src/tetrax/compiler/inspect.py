@@ -9,6 +9,7 @@ from tetrax.compiler.driver_text import DriverText
 from tetrax.compiler.executable import Executable
 from tetrax.compiler.nest import nbytes
 from tetrax.compiler.pipeline import kernel_steps, lower, optimise
+from tetrax.compiler.stablehlo.lower import lower_program
 from tetrax.ir.kernel_printer import text as kernel_text
 from tetrax.ir.program import ClosedProgram
 from tetrax.runtime.llvm import assembly
@@ -23,6 +24,7 @@ def stage_text(closed: ClosedProgram, stage: str) -> str:
         "kernels": lambda: "\n\n".join(kernel_text(step.kernel) for step in _kernels(closed)),
         "driver": lambda: _driver_text(closed),
         "llvm": lambda: "\n".join(kernel_llvm(step.kernel) for step in _kernels(closed)),
+        "stablehlo": lambda: lower_program(closed),
         "asm": lambda: "\n".join(assembly(kernel_llvm(s.kernel)) for s in _kernels(closed)),
     }
     if stage not in writers:

@@ -112,7 +112,8 @@ class Lowered:
         return self.traced.out_tree
 
     def text(self, stage: str = "program") -> str:
-        """The text of a stage: 'program', 'optimised', 'kernels', 'driver', 'llvm' or 'asm'."""
+        """The text of a stage: 'program', 'optimised', 'kernels', 'driver', 'llvm', 'asm' or
+        'stablehlo'."""
         return stage_text(self.traced.jaxpr, stage)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:

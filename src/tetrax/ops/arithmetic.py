@@ -201,7 +201,7 @@ sign_p = Elementwise(
     accepts=NUMBERS,
     scalar=_sign_scalar,
     reference=_sign_reference,
-    stablehlo="sign",
+    stablehlo=lambda context, operands, outs: context.sign(operands, outs),
     cost=2,
 )
 
@@ -222,7 +222,7 @@ abs_p = Elementwise(
     reference=np.abs,
     derivative=(_abs_jvp,),
     result=real_dtype,
-    stablehlo="abs",
+    stablehlo=lambda context, operands, outs: context.absolute(operands, outs),
 )
 
 

@@ -213,7 +213,7 @@ population_count_p = Elementwise(
     accepts=INTS + UINTS,
     scalar=kernel.popcount,
     reference=_popcount,
-    stablehlo="popcnt",
+    stablehlo=lambda context, operands, outs: context.population_count(operands, outs),
     facts=_narrow_integers_differ,
 )
 clz_p = Elementwise(

@@ -26,8 +26,8 @@ from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.symbolic import Zero
 
 KEY = dtypes.KeyDType("threefry2x32")
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = 0x1BD11BDA
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
 # From this size on eager calls use compiled code: NumPy passes over memory a hundred times.
 _COMPILED_SIZE = 4096
 
@@ -36,10 +36,10 @@ def threefry_numpy(
     k0: np.ndarray, k1: np.ndarray, x0: np.ndarray, x1: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The block function on uint32 arrays."""
-    keys = (k0, k1, k0 ^ k1 ^ np.uint32(_PARITY))
+    keys = (k0, k1, k0 ^ k1 ^ np.uint32(PARITY))
     x0, x1 = x0 + keys[0], x1 + keys[1]
     for group in range(5):
-        for rotation in _ROTATIONS[group % 2]:
+        for rotation in ROTATIONS[group % 2]:
             x0 = x0 + x1
             x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
             x1 = x0 ^ x1
@@ -50,10 +50,10 @@ def threefry_numpy(
 
 def threefry_scalar(k0: Expr, k1: Expr, x0: Expr, x1: Expr) -> tuple[Expr, Expr]:
     """The block function on uint32 scalars."""
-    keys = (k0, k1, k.bit_xor(k.bit_xor(k0, k1), const(_PARITY, U32)))
+    keys = (k0, k1, k.bit_xor(k.bit_xor(k0, k1), const(PARITY, U32)))
     x0, x1 = k.add(x0, keys[0]), k.add(x1, keys[1])
     for group in range(5):
-        for rotation in _ROTATIONS[group % 2]:
+        for rotation in ROTATIONS[group % 2]:
             x0 = k.add(x0, x1)
             left = k.shl(x1, const(rotation, U32))
             x1 = k.bit_or(left, k.shr_logical(x1, const(32 - rotation, U32)))
@@ -163,7 +163,7 @@ class RandomWrap(_NoDerivative):
         return View(outs[0].shape, outs[0].dtype, at)
 
     def stablehlo(self, context: Any, operands: Any, outs: Any, *, impl: str) -> Any:
-        return list(operands)
+        return context.op("bitcast_convert", operands, outs)
 
 
 class RandomUnwrap(_NoDerivative):
@@ -189,7 +189,7 @@ class RandomUnwrap(_NoDerivative):
         return View(outs[0].shape, outs[0].dtype, at)
 
     def stablehlo(self, context: Any, operands: Any, outs: Any) -> Any:
-        return list(operands)
+        return context.op("bitcast_convert", operands, outs)
 
 
 def check_keys(name: str, keys: ShapedArray) -> None:

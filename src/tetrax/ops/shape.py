@@ -146,7 +146,7 @@ class Tile(Linear):
         split = tuple(n for pair in zip(reps, shape, strict=True) for n in pair)
         dims = context.i64_array(range(1, len(split), 2))
         split_aval = ShapedArray(split, outs[0].dtype)
-        grown = context.op("broadcast_in_dim", operands, [split_aval], dims=dims)
+        grown = context.op("broadcast_in_dim", operands, [split_aval], broadcast_dimensions=dims)
         return context.op("reshape", [grown], outs)
 
 

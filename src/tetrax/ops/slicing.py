@@ -123,9 +123,7 @@ class DynamicSlice(Primitive):
         return View(outs[0].shape, outs[0].dtype, at)
 
     def stablehlo(self, context, operands, outs, *, slice_sizes):
-        return context.op(
-            "dynamic_slice", operands, outs, slice_sizes=context.i64_array(slice_sizes)
-        )
+        return context.dynamic_slice(operands, outs, slice_sizes)
 
 
 def _index_vectors(starts: Sequence[Any], dims: Sequence[Any], size: int) -> Any:
@@ -215,7 +213,7 @@ class DynamicUpdateSlice(Primitive):
             store_scalar(builder, out, target, load_scalar(builder, update, source))
 
     def stablehlo(self, context, operands, outs):
-        return context.op("dynamic_update_slice", operands, outs)
+        return context.dynamic_update_slice(operands, outs)
 
 
 def _aval(shape: Sequence[int], dtype: str = "float32") -> ShapedArray:

@@ -16,7 +16,7 @@ from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View
 from tetrax.ops import axes as ax
 from tetrax.runtime.array import as_value, wrap
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, rule
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.value import get_aval
 
@@ -24,6 +24,7 @@ from tetrax.tracing.value import get_aval
 class Linear(Primitive):
     """An operation linear in its first operand, with no other differentiable operand."""
 
+    @rule
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = self.bind(*primals, **params)
         tangent = tangents[0]
@@ -103,7 +104,10 @@ class BroadcastInDim(Linear):
 
     def stablehlo(self, context, operands, outs, *, shape, broadcast_dimensions, sharding=None):
         return context.op(
-            "broadcast_in_dim", operands, outs, dims=context.i64_array(broadcast_dimensions)
+            "broadcast_in_dim",
+            operands,
+            outs,
+            broadcast_dimensions=context.i64_array(broadcast_dimensions),
         )
 
 
@@ -139,7 +143,7 @@ class Transpose(Linear):
         return View(outs[0].shape, outs[0].dtype, lambda i: x.at(tuple(i[p] for p in inverse)))
 
     def stablehlo(self, context, operands, outs, *, permutation):
-        return context.op("transpose", operands, outs, dims=context.i64_array(permutation))
+        return context.op("transpose", operands, outs, permutation=context.i64_array(permutation))
 
 
 class Reshape(Linear):
