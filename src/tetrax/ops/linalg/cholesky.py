@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import errors
+from tetrax.ir import kernel
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import div
 from tetrax.ops.base import TestFacts, register
@@ -22,6 +23,7 @@ from tetrax.ops.linalg.base import (
     tril,
     wide,
 )
+from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
 from tetrax.ops.linalg.triangular import triangular_solve
 from tetrax.ops.structure import broadcast_in_dim
 from tetrax.runtime.array import as_value
@@ -30,6 +32,8 @@ from tetrax.tracing.symbolic import Zero
 
 class Cholesky(Decomposition):
     """The lower factor, read from the lower triangle; NaN where it is not positive definite."""
+
+    updates = 0
 
     def results(self, x):
         need_square("cholesky", x)
@@ -41,6 +45,18 @@ class Cholesky(Decomposition):
         # The upper half of the transposed (column-major) matrix is the lower half of this one.
         factor, info = routine("potrf", x.dtype)(x.T, lower=0, clean=1)
         return factor.T if info == 0 else nan_like(x)[0]
+
+    def emit(self, builder, operands, outs):
+        (out,) = outs
+        if has_no_elements(outs):
+            return
+        size = out.shape[-1]
+        lapack = Lapack(builder, out.dtype)
+        half, order, info = lapack.character("U"), lapack.integer(size), lapack.info()
+        with lapack.batch(batch_count(out)) as index:
+            first = kernel.mul(index, size * size)
+            lapack.call("potrf", half, order, lapack.address(out, first), order, info)
+            lapack.tidy_lower(out, first)
 
     def jvp(self, primals, tangents):
         factor = tril(self.bind(*primals))

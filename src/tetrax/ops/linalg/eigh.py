@@ -37,6 +37,7 @@ from tetrax.ops.linalg.base import (
     wide,
     zeros_of,
 )
+from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
 from tetrax.runtime.array import as_value
 
 
@@ -69,6 +70,32 @@ class Eigh(Decomposition):
         except linalg.LinAlgError:
             return nan_like(x, values)
         return [vectors, values]
+
+    def emit(self, builder, operands, outs, *, lower, **params):
+        (x,), (vectors, values) = operands, outs
+        if has_no_elements([x]):
+            return
+        size = x.shape[-1]
+        lapack = Lapack(builder, x.dtype)
+        job, half = lapack.character("V"), lapack.character("L" if lower else "U")
+        n, info = lapack.integer(size), lapack.info()
+        packed, found = lapack.matrix(size, size), lapack.matrix(size, real=True)
+        # Workspace: the documented minimum, and room for blocks of 64 columns.
+        real_space = 1 + 6 * size + 2 * size * size + 64 * size
+        space = 2 * size + size * size + 64 * size if lapack.is_complex else real_space
+        work = [lapack.address(lapack.matrix(space)), lapack.integer(space)]
+        if lapack.is_complex:
+            real_work = lapack.matrix(real_space, real=True)
+            work += [lapack.address(real_work), lapack.integer(real_space)]
+        whole = 3 + 5 * size
+        work += [lapack.address(lapack.integers(whole)), lapack.integer(whole)]
+        name = "heevd" if lapack.is_complex else "syevd"
+        with lapack.batch(batch_count(x)) as index:
+            lapack.load_matrix(x, index, packed)
+            at = (lapack.address(packed), n, lapack.address(found))
+            lapack.call(name, job, half, n, *at, *work, info)
+            lapack.store_matrix(packed, vectors, index, check=True)
+            lapack.store_vector(found, values, index)
 
     def jvp(self, primals, tangents, **params):
         vectors, values = outs = self.bind(symmetrize(primals[0]), **params)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 from tetrax import errors
+from tetrax.ir import kernel
+from tetrax.ir.kernel_types import I32, I64
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import add
 from tetrax.ops.base import TestFacts, register
@@ -25,6 +27,7 @@ from tetrax.ops.linalg.base import (
     wide,
     zeros_of,
 )
+from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
 from tetrax.ops.linalg.triangular import triangular_solve
 from tetrax.ops.shape import expand_dims
 from tetrax.ops.sort import sort_key_val
@@ -59,6 +62,22 @@ class Lu(Decomposition):
             x, pivots, _ = routine("getrf", x.dtype)(x)
         return [x, pivots.astype(np.int32), _order(pivots, x.shape[0])]
 
+    def emit(self, builder, operands, outs):
+        (x,) = operands
+        factors, pivots, order = outs
+        rows, columns = x.shape[-2:]
+        lapack = Lapack(builder, x.dtype)
+        m, n, info = lapack.integer(rows), lapack.integer(columns), lapack.info()
+        packed, swaps = lapack.matrix(rows, columns), lapack.integers(min(rows, columns))
+        spare = lapack.integers(1)
+        with lapack.batch(batch_count(x)) as index:
+            if not has_no_elements([x]):
+                lapack.load_matrix(x, index, packed)
+                arguments = (lapack.address(packed), m, lapack.address(swaps))
+                lapack.call("getrf", m, n, *arguments, info)
+                lapack.store_matrix(packed, factors, index)
+            _emit_order(builder, swaps, pivots, order, index, spare)
+
     def jvp(self, primals, tangents):
         lu, pivots, order = outs = self.bind(*primals)
         tangent = tangent_or_none(tangents)
@@ -78,6 +97,25 @@ class Lu(Decomposition):
         inner = triangular_solve(upper, inner, left_side=False, lower=False)
         tangent = add(matmul(lower, tril(inner, -1)), matmul(triu(inner), upper))
         return outs, [tangent, *zeros_of([pivots, order])]
+
+
+def _emit_order(builder: Any, swaps: Any, pivots: Any, order: Any, index: Any, spare: Any) -> None:
+    """Pivots counted from 0, and the order of rows they leave."""
+    rows, count = order.shape[-1], pivots.shape[-1]
+    first = kernel.mul(index, rows)
+    with builder.loop(rows) as i:
+        builder.store(order.buffer, kernel.add(first, i), kernel.convert(i, I32))
+    if not count:
+        return
+    with builder.loop(count) as i:
+        pivot = kernel.sub(builder.load(swaps.buffer, i), kernel.const(1, I32))
+        place = kernel.add(kernel.mul(index, count), i)
+        builder.store(pivots.buffer, place, pivot)
+        here = kernel.add(first, i)
+        there = kernel.add(first, kernel.convert(pivot, I64))
+        builder.store(spare.buffer, 0, builder.load(order.buffer, here))
+        builder.store(order.buffer, here, builder.load(order.buffer, there))
+        builder.store(order.buffer, there, builder.load(spare.buffer, 0))
 
 
 def _spread(matrix: np.ndarray, shape: tuple[int, ...]) -> Any:

@@ -8,6 +8,8 @@ from scipy import linalg
 
 import numpy as np
 from tetrax import errors
+from tetrax.ir import kernel
+from tetrax.ir.kernel_types import I32
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import add, sub
 from tetrax.ops.base import TestFacts, register
@@ -33,6 +35,7 @@ from tetrax.ops.linalg.base import (
     wide,
     zeros_of,
 )
+from tetrax.ops.linalg.emit import Lapack, batch_count, fill_identity, has_no_elements
 from tetrax.ops.linalg.lu import lu_p, solve_factored, take_rows
 from tetrax.ops.linalg.triangular import triangular_solve
 from tetrax.ops.structure import full
@@ -147,6 +150,38 @@ class Qr(Decomposition):
         outs = [np.eye(rows, size, dtype=x.dtype), np.zeros((size, columns), x.dtype)]
         return [*outs, np.zeros(columns, np.int32)] if pivoting else outs
 
+    def emit(self, builder, operands, outs, *, pivoting, full_matrices, use_magma=None):
+        (x,), (q, r, *order) = operands, outs
+        rows, columns = x.shape[-2:]
+        if has_no_elements([x]):
+            fill_identity(builder, q)
+            return
+        count = min(rows, columns)
+        lapack = Lapack(builder, x.dtype)
+        m, n, k, width = (lapack.integer(i) for i in (rows, columns, count, q.shape[-1]))
+        packed = lapack.matrix(rows, max(columns, q.shape[-1]))
+        factors, info = lapack.matrix(count), lapack.info()
+        space = 64 * (max(rows, columns) + 1)
+        work = (lapack.address(lapack.matrix(space)), lapack.integer(space))
+        spare = lapack.address(lapack.matrix(2 * columns, real=True))
+        swaps = lapack.integers(columns)
+        product_name = "ungqr" if lapack.is_complex else "orgqr"
+        with lapack.batch(batch_count(x)) as index:
+            lapack.load_matrix(x, index, packed)
+            at, taus = lapack.address(packed), lapack.address(factors)
+            if pivoting:
+                with builder.loop(columns) as i:
+                    builder.store(swaps.buffer, i, kernel.const(0, I32))
+                real_work = [spare] if lapack.is_complex else []
+                pivots = lapack.address(swaps)
+                lapack.call("geqp3", m, n, at, m, pivots, taus, *work, *real_work, info)
+                _emit_columns(builder, swaps, order[0], index)
+            else:
+                lapack.call("geqrf", m, n, at, m, taus, *work, info)
+            lapack.store_matrix(packed, r, index, leading=rows, keep="upper")
+            lapack.call(product_name, m, width, k, at, m, taus, *work, info)
+            lapack.store_matrix(packed, q, index)
+
     def jvp(self, primals, tangents, *, pivoting, full_matrices, use_magma=None):
         (x,) = primals
         options = {"pivoting": pivoting, "full_matrices": full_matrices, "use_magma": use_magma}
@@ -165,6 +200,14 @@ class Qr(Decomposition):
         else:
             dq, dr = _thin_tangents(q, r, tangent)
         return outs, [dq, dr, *zeros_of(order)]
+
+
+def _emit_columns(builder: Any, swaps: Any, order: Any, index: Any) -> None:
+    """The order of columns, counted from 0."""
+    size = order.shape[-1]
+    with builder.loop(size) as i:
+        column = kernel.sub(builder.load(swaps.buffer, i), kernel.const(1, I32))
+        builder.store(order.buffer, kernel.add(kernel.mul(index, size), i), column)
 
 
 def _thin_tangents(q: Any, r: Any, t: Any) -> tuple[Any, Any]:

@@ -38,6 +38,7 @@ from tetrax.ops.linalg.base import (
     zeros_of,
 )
 from tetrax.ops.linalg.eigh import differences
+from tetrax.ops.linalg.emit import Lapack, batch_count, fill_identity, has_no_elements
 from tetrax.ops.linalg.qr import qr
 from tetrax.ops.reduce import reduce_max
 from tetrax.ops.select import select
@@ -93,6 +94,37 @@ class Svd(Decomposition):
         u, s, vh = found
         return [s, u, vh]
 
+    def emit(self, builder, operands, outs, *, full_matrices, compute_uv, algorithm, **_):
+        (x,) = operands
+        if has_no_elements([x]):
+            for out in outs[1:]:
+                fill_identity(builder, out)
+            return
+        m, n = x.shape[-2:]
+        size = min(m, n)
+        lapack = Lapack(builder, x.dtype)
+        job = lapack.character(("A" if full_matrices else "S") if compute_uv else "N")
+        packed, values = lapack.matrix(m, n), lapack.matrix(size, real=True)
+        width, height = (m, n) if full_matrices else (size, size)
+        u, vh = (
+            (lapack.matrix(m, width), lapack.matrix(height, n))
+            if compute_uv
+            else [lapack.matrix(1, 1)] * 2
+        )
+        work = _workspace(lapack, m, n, algorithm is SvdAlgorithm.QR)
+        sizes = [lapack.integer(i) for i in (m, n, height)]
+        info = lapack.info()
+        name, jobs = ("gesvd", [job, job]) if algorithm is SvdAlgorithm.QR else ("gesdd", [job])
+        with lapack.batch(batch_count(x)) as index:
+            lapack.load_matrix(x, index, packed)
+            at = [lapack.address(part) for part in (packed, values, u, vh)]
+            arguments = [*sizes[:2], at[0], sizes[0], at[1], at[2], sizes[0], at[3], sizes[2]]
+            lapack.call(name, *jobs, *arguments, *work, info)
+            lapack.store_vector(values, outs[0], index)
+            if compute_uv:
+                lapack.store_matrix(u, outs[1], index, check=True)
+                lapack.store_matrix(vh, outs[2], index, check=True)
+
     def jvp(self, primals, tangents, *, full_matrices, compute_uv, subset_by_index, algorithm):
         (x,) = primals
         options = {"subset_by_index": None, "algorithm": algorithm}
@@ -118,6 +150,19 @@ class Svd(Decomposition):
         elif n > m:
             dv = add(dv, _outside(matmul(adjoint(tangent), u), adjoint(vh), s))
         return [s, u, vh], [ds, du, adjoint(dv)]
+
+
+def _workspace(lapack: Lapack, m: int, n: int, by_iteration: bool) -> list[Any]:
+    """The workspace arguments: the documented minimum, and room for blocks of 64 columns."""
+    size, most = min(m, n), max(m, n)
+    space = size * (4 * size + 7) + most + 64 * (m + n)
+    work = [lapack.address(lapack.matrix(space)), lapack.integer(space)]
+    real_space = max(5 * size * size + 7 * size, 2 * most * size + 2 * size * size + size)
+    if lapack.is_complex:
+        work.append(lapack.address(lapack.matrix(real_space, real=True)))
+    if not by_iteration:
+        work.append(lapack.address(lapack.integers(8 * size)))
+    return work
 
 
 def _empty(aval: ShapedArray) -> np.ndarray:

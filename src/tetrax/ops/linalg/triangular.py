@@ -8,6 +8,7 @@ from scipy.linalg import blas
 
 import numpy as np
 from tetrax import errors
+from tetrax.ir import kernel
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import neg
 from tetrax.ops.base import TestFacts, add_tangents, register
@@ -23,6 +24,7 @@ from tetrax.ops.linalg.base import (
     triu,
     wide,
 )
+from tetrax.ops.linalg.emit import Lapack, batch_count, copy_conjugate, has_no_elements
 from tetrax.ops.structure import reshape
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.value import get_aval
@@ -35,6 +37,7 @@ class TriangularSolve(Decomposition):
     """x with op(a) x = b, or x op(a) = b; only one triangle of `a` is read."""
 
     ranks = (2, 2)
+    updates = 1
 
     def results(self, a, b, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal):
         need_square("triangular_solve", a)
@@ -56,6 +59,46 @@ class TriangularSolve(Decomposition):
             1.0, a.T, b.T, side=left_side, lower=not lower, trans_a=operation, diag=unit_diagonal
         )
         return solved.T
+
+    def emit(
+        self,
+        builder,
+        operands,
+        outs,
+        *,
+        left_side,
+        lower,
+        transpose_a,
+        conjugate_a,
+        unit_diagonal,
+    ):
+        (a, _), (out,) = operands, outs
+        if has_no_elements([out]):
+            return
+        rows, columns = out.shape[-2:]
+        size = a.shape[-1]
+        lapack = Lapack(builder, out.dtype)
+        conj_only = conjugate_a and not transpose_a
+        operation = ("C" if conjugate_a else "T") if transpose_a else "N"
+        # By columns both matrices are transposed: sides and triangles swap.
+        letters = [
+            lapack.character(letter)
+            for letter in (
+                "R" if left_side else "L",
+                "U" if lower else "L",
+                operation,
+                "U" if unit_diagonal else "N",
+            )
+        ]
+        m, n, order, one = *(lapack.integer(x) for x in (columns, rows, size)), lapack.one()
+        turned = lapack.matrix(size, size) if conj_only else None
+        with lapack.batch(batch_count(out)) as index:
+            matrix = lapack.address(a, kernel.mul(index, size * size))
+            if turned is not None:
+                copy_conjugate(builder, a, index, turned)
+                matrix = lapack.address(turned)
+            target = lapack.address(out, kernel.mul(index, rows * columns))
+            lapack.call("trsm", *letters, m, n, one, matrix, order, target, m, library="blas")
 
     def jvp(self, primals, tangents, **params):
         a, b = primals
