@@ -11,8 +11,10 @@ import threading
 import jax
 import pytest
 
-settings = importlib.import_module("tetrax.config")  # `tetrax.config` is the object of that name
 from tetrax.config import Config, config, enable_x64, trace_context
+
+# `tetrax.config` itself is the object of that name.
+settings = importlib.import_module("tetrax.config")
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict) -> Any:
         with np.errstate(all="ignore"):
             values = reference(*[x._value for x in arrays], **params)
         if primitive.multiple_results:
-            outs = [_result(v, aval) for v, aval in zip(values, out_avals, strict=True)]
+            outs: Any = [_result(v, aval) for v, aval in zip(values, out_avals, strict=True)]
         else:
             outs = _result(values, out_avals[0])
     if config.debug_nans or config.debug_infs:

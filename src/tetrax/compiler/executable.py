@@ -124,8 +124,8 @@ def _view(address: int, aval: ShapedArray) -> np.ndarray:
     count = aval.size * dtype.itemsize
     if not count:
         return np.empty(aval.shape, dtype)
-    memory = (ctypes.c_char * count).from_address(address)
-    return np.frombuffer(memory, np.uint8).view(dtype).reshape(aval.shape)
+    memory = (ctypes.c_uint8 * count).from_address(address)
+    return np.ctypeslib.as_array(memory).view(dtype).reshape(aval.shape)
 
 
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p))

@@ -231,7 +231,7 @@ def store_element(buffer: Buffer, offset: Expr, value: s.Scalar) -> list[k.State
 def constant_view(literal: Literal) -> View:
     """A scalar literal as a view."""
     dtype = literal.aval.dtype
-    value = np.asarray(literal.val, dtype)[()]
+    value: Any = np.asarray(literal.val, dtype)[()]
     kind = element_type(dtype)
     if is_complex(dtype):
         made: s.Scalar = s.Complex(const(value.real, kind), const(value.imag, kind))

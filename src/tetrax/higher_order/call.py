@@ -8,7 +8,7 @@ from typing import Any
 from tetrax.ir.control import Inline
 from tetrax.ir.program import ClosedProgram, Effects
 from tetrax.ir.types import ShapedArray
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, rule
 from tetrax.tracing.symbolic import Zero, is_undefined
 from tetrax.tracing.trace import Tracer, current_trace
 from tetrax.transforms.jvp import jvp_program
@@ -56,6 +56,7 @@ class Call(Primitive):
             for x in operands
         ]
 
+    @rule
     def batch_axis(self, axis: AxisData, operands, dims, *, jaxpr, **params):
         closed, out_dims = batch_program(jaxpr, axis, tuple(dims))
         return self.bind(*operands, jaxpr=closed, **params), out_dims

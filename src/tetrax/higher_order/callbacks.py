@@ -205,6 +205,7 @@ def _flat_callback(
             )
         return [_checked(x, a) for x, a in zip(leaves, result_avals, strict=True)]
 
+    run.__wrapped__ = callback  # type: ignore[attr-defined]
     return run
 
 

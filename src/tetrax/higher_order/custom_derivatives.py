@@ -43,9 +43,13 @@ class _Custom:
         self.fun = fun
         self.nondiff_argnums = tuple(nondiff_argnums)
         self.nondiff_argnames = tuple(nondiff_argnames)
-        functools.update_wrapper(self, fun, updated=())
+        wrapper: Any = self
+        functools.update_wrapper(wrapper, fun, updated=())
         if not hasattr(self, "__name__"):
             self.__name__ = function_name(fun)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -114,6 +114,7 @@ class LinearSolve(Primitive):
         const_dims, b_dims = _split(dims, const_lengths)
         count = len(b_dims)
         x_batched = tuple(d is not None for d in b_dims)
+        solve_dims: Sequence[int | None] = ()
         while True:
             x_dims = tuple(0 if flag else None for flag in x_batched)
             made, found = [], list(x_batched)

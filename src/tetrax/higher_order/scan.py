@@ -9,19 +9,18 @@ import numpy as np
 from tetrax import tree
 from tetrax.config import config
 from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
-from tetrax.higher_order.carry import check_same_types
+from tetrax.higher_order.carry import check_same_types, settle_carry
 from tetrax.higher_order.cond import with_weak_types
 from tetrax.ir.control import Scan as ScanStructure
 from tetrax.ir.program import ClosedProgram, Effects
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.base import add_tangents, instantiate
-from tetrax.ops.convert import convert_element_type
 from tetrax.ops.join import concatenate
 from tetrax.ops.slicing import index_in_dim
 from tetrax.ops.structure import batch_at, move_axis, reshape, zeros
 from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive
-from tetrax.tracing.staging import evaluate_closed, stage
+from tetrax.tracing.staging import stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero, is_undefined
 from tetrax.tracing.trace import current_trace
 from tetrax.tracing.value import get_aval
@@ -484,21 +483,13 @@ def _stage_body(
         y_leaves, y_tree = flatten_output(f, out[1])
         return [*carry_leaves, *y_leaves], (carry_tree, y_tree)
 
-    for _ in range(3):
-        closed, trees = stage(flat, [*map(get_aval, init_leaves), *x_avals], info)
-        carry_tree = trees[0]
-        if carry_tree != init_tree:
-            break
-        promoted = promote_weak_carry(init_leaves, closed.out_avals[:count])
-        if promoted is None:
-            break
-        same = all(
-            get_aval(a).same_type(get_aval(b)) for a, b in zip(init_leaves, promoted, strict=True)
-        )
-        init_leaves = promoted
-        if same:
-            closed = retyped(closed, [*map(get_aval, init_leaves), *x_avals])
-            break
+    def trace(avals: Sequence[ShapedArray]) -> tuple[ClosedProgram, Any]:
+        return stage(flat, [*avals, *x_avals], info)
+
+    closed, trees, init_leaves = settle_carry(
+        trace, init_leaves, lambda found: found[0] == init_tree, x_avals
+    )
+    carry_tree = trees[0]
     in_avals = [get_aval(x) for x in init_leaves]
     check_same_types(
         "scan body function carry input and carry output must have equal types, but they differ",
@@ -508,26 +499,6 @@ def _stage_body(
         (carry_tree, closed.out_avals[: carry_tree.num_leaves]),
     )
     return closed, trees, init_leaves
-
-
-def retyped(closed: ClosedProgram, in_avals: Sequence[ShapedArray]) -> ClosedProgram:
-    """The program on inputs that differ in weak types only, without running the user's code."""
-    run = lambda *args: (evaluate_closed(closed, *args), None)
-    return stage(run, in_avals, closed.program.debug_info)[0]
-
-
-def promote_weak_carry(
-    init_leaves: Sequence[Any], out_avals: Sequence[ShapedArray]
-) -> list[Any] | None:
-    """Initial carries in the types of the loop's results, where only weak ones change."""
-    changed = False
-    result = []
-    for leaf, out in zip(init_leaves, out_avals, strict=True):
-        aval = get_aval(leaf)
-        if aval.weak_type and aval.shape == out.shape and aval != out and not out.weak_type:
-            leaf, changed = convert_element_type(leaf, out.dtype), True
-        result.append(leaf)
-    return result if changed else None
 
 
 def _same_carry_types(

@@ -149,7 +149,8 @@ class Compiled:
                     "Argument types differ from the types for which this computation was compiled: "
                     f"got {value.aval.str_short()}, compiled for {aval.str_short()}"
                 )
-        return tree.unflatten(self.lowered.out_tree, self.executable(values))
+        arrays: Any = values
+        return tree.unflatten(self.lowered.out_tree, self.executable(arrays))
 
     @property
     def out_info(self) -> Any:

@@ -10,10 +10,10 @@ import numpy as np
 from tetrax import dtypes, tree
 from tetrax.config import config
 from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
-from tetrax.higher_order.carry import check_same_types
+from tetrax.higher_order.carry import check_same_types, settle_carry
 from tetrax.higher_order.checkpoint import checkpoint
 from tetrax.higher_order.cond import cond, with_weak_types
-from tetrax.higher_order.scan import promote_weak_carry, retyped, scan
+from tetrax.higher_order.scan import scan
 from tetrax.ir.control import While as WhileStructure
 from tetrax.ir.program import ClosedProgram, Effects
 from tetrax.ops.arithmetic import add
@@ -354,22 +354,13 @@ def while_loop(
     if config.disable_jit and all(is_concrete(x) for x in leaves):
         return _python_while(cond_fun, body_fun, init_val, max_steps)
     in_tree = tree.structure(((init_val,), {}))
-    for _ in range(3):
-        avals = [get_aval(x) for x in leaves]
-        body, body_tree = stage(
-            flatten_function(body_fun, in_tree), avals, debug_info(body_fun, (init_val,), {})
-        )
-        promoted = promote_weak_carry(leaves, body.out_avals) if body_tree == carry_tree else None
-        if promoted is None:
-            break
-        same = all(
-            get_aval(a).same_type(get_aval(b)) for a, b in zip(leaves, promoted, strict=True)
-        )
-        leaves = promoted
-        if same:
-            avals = [get_aval(x) for x in leaves]
-            body = retyped(body, avals)
-            break
+
+    def trace(carry_avals: Sequence[Any]) -> tuple[ClosedProgram, Any]:
+        info = debug_info(body_fun, (init_val,), {})
+        return stage(flatten_function(body_fun, in_tree), carry_avals, info)
+
+    body, body_tree, leaves = settle_carry(trace, leaves, lambda found: found == carry_tree)
+    avals = [get_aval(x) for x in leaves]
     check_same_types(
         "while_loop body function carry input and carry output must have equal types, but they "
         "differ",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tetrax.ir import kernel as k
 from tetrax.ir.kernel_constants import const
@@ -27,6 +28,8 @@ class Complex:
         return self.re.type
 
 
+# Two operands of one function are of one kind; the kind is checked at run time by the kernel's
+# constructors, so binary functions take Any.
 Scalar = Expr | Complex
 
 
@@ -38,22 +41,22 @@ def constant(value: complex | float | int | bool, like: Scalar) -> Scalar:
     return const(value, like.type)
 
 
-def add(x: Scalar, y: Scalar) -> Scalar:
+def add(x: Any, y: Any) -> Any:
     if isinstance(x, Complex):
-        return Complex(k.add(x.re, y.re), k.add(x.im, y.im))  # type: ignore[union-attr]
+        return Complex(k.add(x.re, y.re), k.add(x.im, y.im))
     return k.add(x, y)
 
 
-def sub(x: Scalar, y: Scalar) -> Scalar:
+def sub(x: Any, y: Any) -> Any:
     if isinstance(x, Complex):
-        return Complex(k.sub(x.re, y.re), k.sub(x.im, y.im))  # type: ignore[union-attr]
+        return Complex(k.sub(x.re, y.re), k.sub(x.im, y.im))
     return k.sub(x, y)
 
 
-def mul(x: Scalar, y: Scalar) -> Scalar:
+def mul(x: Any, y: Any) -> Any:
     if isinstance(x, Complex):
-        re = k.sub(k.mul(x.re, y.re), k.mul(x.im, y.im))  # type: ignore[union-attr]
-        im = k.add(k.mul(x.re, y.im), k.mul(x.im, y.re))  # type: ignore[union-attr]
+        re = k.sub(k.mul(x.re, y.re), k.mul(x.im, y.im))
+        im = k.add(k.mul(x.re, y.im), k.mul(x.im, y.re))
         return Complex(re, im)
     return k.mul(x, y)
 
@@ -68,21 +71,21 @@ def conj(x: Scalar) -> Scalar:
     return Complex(x.re, k.neg(x.im)) if isinstance(x, Complex) else x
 
 
-def eq(x: Scalar, y: Scalar) -> Expr:
+def eq(x: Any, y: Any) -> Expr:
     if isinstance(x, Complex):
-        return k.bit_and(k.eq(x.re, y.re), k.eq(x.im, y.im))  # type: ignore[union-attr]
+        return k.bit_and(k.eq(x.re, y.re), k.eq(x.im, y.im))
     return k.eq(x, y)
 
 
-def ne(x: Scalar, y: Scalar) -> Expr:
+def ne(x: Any, y: Any) -> Expr:
     return k.logical_not(eq(x, y)) if isinstance(x, Complex) else k.ne(x, y)
 
 
-def select(condition: Expr, x: Scalar, y: Scalar) -> Scalar:
+def select(condition: Expr, x: Any, y: Any) -> Any:
     """`x` where `condition` holds, else `y`."""
     if isinstance(x, Complex):
-        re = k.select(condition, x.re, y.re)  # type: ignore[union-attr]
-        return Complex(re, k.select(condition, x.im, y.im))  # type: ignore[union-attr]
+        re = k.select(condition, x.re, y.re)
+        return Complex(re, k.select(condition, x.im, y.im))
     return k.select(condition, x, y)
 
 

@@ -25,7 +25,8 @@ class View:
 
     shape: tuple[int, ...]
     dtype: Any
-    at: Callable[[Index], Scalar]
+    # Gives a Scalar. Typed loosely: a rule knows from its dtypes whether it gets pairs.
+    at: Callable[[Index], Any]
 
     @property
     def scalar(self) -> ScalarType:

@@ -26,7 +26,7 @@ from tetrax.ops.structure import (
     transpose_p,
 )
 from tetrax.runtime.array import Array, as_value, wrap
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, rule
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.value import Value, get_aval
 
@@ -173,6 +173,7 @@ class Elementwise(Primitive):
 
     # -- rules ---------------------------------------------------------------------------------
 
+    @rule
     def shape(self, *avals: ShapedArray, **params: Any) -> ShapedArray:
         first = avals[0]
         dtype = first.dtype
@@ -207,6 +208,7 @@ class Elementwise(Primitive):
     def batch(self, operands: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         return self.bind(*aligned_batch(operands, dims)[0], **params), 0
 
+    @rule
     def kernel(self, operands: Sequence[View], outs: Sequence[ShapedArray], **params: Any) -> View:
         narrow = self.widen and any(view.scalar.is_storage for view in operands)
         target, to_complex = element_type(outs[0].dtype), is_complex(outs[0].dtype)

@@ -180,7 +180,7 @@ class DotGeneral(Bilinear):
         return context.dot_general(operands, outs, dimension_numbers, precision)
 
 
-def _sum(variables: Sequence[tuple[Any, int]], value: scalar.Scalar) -> scalar.Scalar:
+def _sum(variables: Sequence[tuple[Any, int]], value: Any) -> scalar.Scalar:
     if not variables:
         return value
     if value.type is BOOL:

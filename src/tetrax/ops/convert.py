@@ -70,7 +70,7 @@ def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
     """`x.astype(dtype)` with XLA's meaning where C leaves it open."""
     source, target = dtype_kind(x.dtype), dtype_kind(dtype)
     if source == "c" and target not in "cb":
-        x, source = x.real, "f"
+        x, source = np.real(x), "f"
     if source == "f" and target in "iu":
         return _float_to_int(x, dtype)
     if target == "b":

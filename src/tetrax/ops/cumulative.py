@@ -53,7 +53,7 @@ def emit_scan(
     to_complex = is_complex(out.dtype)
     start = scalar.convert(kernel.const(initial, wide), wide, to_complex)
 
-    def advance(so_far: scalar.Scalar, offset: Any) -> scalar.Scalar:
+    def advance(so_far: Any, offset: Any) -> scalar.Scalar:
         values = [
             scalar.convert(load_scalar(builder, x, offset), wide, to_complex) for x in operands
         ]
@@ -81,7 +81,7 @@ def emit_scan(
 
 
 def _scan_line(
-    builder: Any, base: Any, count: int, reverse: bool, start: scalar.Scalar, advance: Callable
+    builder: Any, base: Any, count: int, reverse: bool, start: Any, advance: Callable
 ) -> None:
     """One line of neighbouring elements, the value so far in a register."""
     carried = [builder.carry("so_far", part) for part in scalar.parts_of(start)]
@@ -146,7 +146,7 @@ class Cumulative(Primitive):
     def emit(self, builder, operands, outs, *, axis, reverse):
         initial = self.identity(outs[0].dtype)
 
-        def step(so_far: scalar.Scalar, values: Sequence[scalar.Scalar]) -> scalar.Scalar:
+        def step(so_far: Any, values: Sequence[Any]) -> scalar.Scalar:
             return self.combine(so_far, values[0])
 
         emit_scan(builder, operands, outs[0], axis, reverse, initial, step)
@@ -283,7 +283,7 @@ class LinearRecurrence(Primitive):
         return self.bind(*moved, axis=axis + 1, reverse=reverse), 0
 
     def emit(self, builder, operands, outs, *, axis, reverse):
-        def step(so_far: scalar.Scalar, values: Sequence[scalar.Scalar]) -> scalar.Scalar:
+        def step(so_far: Any, values: Sequence[Any]) -> scalar.Scalar:
             return scalar.add(scalar.mul(values[0], so_far), values[1])
 
         emit_scan(builder, operands, outs[0], axis, reverse, 0, step)
@@ -292,7 +292,7 @@ class LinearRecurrence(Primitive):
         return context.cumulative(self.name, operands, outs, axis, reverse)
 
 
-def _logaddexp(x: scalar.Scalar, y: scalar.Scalar) -> scalar.Scalar:
+def _logaddexp(x: Any, y: Any) -> scalar.Scalar:
     high = kernel.maximum(x, y)
     gap = kernel.neg(kernel.absolute(kernel.sub(x, y)))
     value = kernel.add(high, kernel.unary("log1p", kernel.unary("exp", gap)))

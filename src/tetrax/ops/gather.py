@@ -163,7 +163,7 @@ def _take(x: np.ndarray, indices: np.ndarray, where: IndexMap) -> tuple[np.ndarr
 
 def _constant(value: Any, dtype: Any) -> scalar.Scalar:
     kind = element_type(dtype)
-    number = np.asarray(value).astype(getattr(dtype, "storage", dtype))[()]
+    number: Any = np.asarray(value).astype(getattr(dtype, "storage", dtype))[()]
     if is_complex(dtype):
         return scalar.Complex(kernel.const(number.real, kind), kernel.const(number.imag, kind))
     return kernel.const(number, kind)

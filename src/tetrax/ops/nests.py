@@ -10,7 +10,7 @@ from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import F32
 from tetrax.ir.views import is_complex, parts
 
-Combine = Callable[[scalar.Scalar, scalar.Scalar], scalar.Scalar]
+Combine = Callable[[Any, Any], Any]
 
 
 def flat(index: Sequence[Any], strides: Sequence[int]) -> Any:

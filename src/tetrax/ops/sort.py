@@ -125,7 +125,7 @@ def _numpy_keys(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     keys = []
     for x in arrays:
         if x.dtype.kind == "c":
-            keys += [x.real, x.imag]
+            keys += [np.real(x), np.imag(x)]
         else:
             keys.append(x.astype(np.float32) if element_type(x.dtype).is_storage else x)
     return keys[::-1]

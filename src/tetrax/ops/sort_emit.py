@@ -29,7 +29,7 @@ def total_less(x: Any, y: Any) -> Any:
     return kernel.bit_or(less, kernel.bit_and(kernel.eq(x, x), kernel.ne(y, y)))
 
 
-def lexicographic(xs: Sequence[scalar.Scalar], ys: Sequence[scalar.Scalar]) -> Any:
+def lexicographic(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
     """Whether keys `xs` come before keys `ys`, the first key deciding first."""
     left = [part for x in xs for part in scalar.parts_of(x)]
     right = [part for y in ys for part in scalar.parts_of(y)]
@@ -45,7 +45,7 @@ def lexicographic(xs: Sequence[scalar.Scalar], ys: Sequence[scalar.Scalar]) -> A
     return result
 
 
-def descending(xs: Sequence[scalar.Scalar], ys: Sequence[scalar.Scalar]) -> Any:
+def descending(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
     """The reverse order of one real key: NaN comes first, and 0 before -0."""
     (x,), (y,) = xs, ys
     greater = total_less(y, x)

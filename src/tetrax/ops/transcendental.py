@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from tetrax.ir import complex_math, kernel, scalar
+from tetrax.ir import complex_math, kernel
 from tetrax.ops.arithmetic import add, div, integer_pow, mul, neg, square, sub
 from tetrax.ops.base import (
     COMPLEX,
@@ -30,7 +30,7 @@ _WIDE = FLOATS + COMPLEX
 
 def _function(
     name: str,
-    formula: Callable[[scalar.Scalar], scalar.Scalar],
+    formula: Callable[[Any], Any],
     reference: Callable[[np.ndarray], Any],
     derivative: Callable[[Any, Any, Any], Any],
     mnemonic: str | Callable[..., Any],
@@ -58,7 +58,7 @@ def _without_accuracy(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 def _plain(
     name: str,
-    formula: Callable[[scalar.Scalar], scalar.Scalar],
+    formula: Callable[[Any], Any],
     reference: Callable[[np.ndarray], Any],
     derivative: Callable[[Any, Any, Any], Any],
     domain: tuple[float, float] = (-3.0, 3.0),

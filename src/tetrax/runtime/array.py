@@ -124,7 +124,8 @@ class Array(Value):
         return (1, 0)
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._value)
+        value: Any = self._value
+        return memoryview(value)
 
     def __reduce__(self) -> Any:
         aval = self.aval

@@ -26,6 +26,11 @@ from tetrax.ir.types import ShapedArray
 from tetrax.tracing.trace import state
 
 
+def rule(method: Any) -> Any:
+    """Marks a rule: operations override it with the operands and parameters that they have."""
+    return method
+
+
 class Primitive:
     """Base of all operations; see the module's text for the rules."""
 
@@ -51,43 +56,53 @@ class Primitive:
         """Apply the operation under the current trace."""
         return state.trace.process_primitive(self, args, params)
 
+    @rule
     def rebind(self, args: Sequence[Any], params: dict) -> Any:
         """Apply a recorded equation; operations whose `bind` takes functions override it."""
         return state.trace.process_primitive(self, args, params)
 
     # -- rules ---------------------------------------------------------------------------------
 
+    @rule
     def shape(self, *avals: ShapedArray, **params: Any) -> Any:
         raise self.missing("shape")
 
+    @rule
     def effects(self, *avals: ShapedArray, **params: Any) -> Effects:
         return NO_EFFECTS
 
     reference: Any = None
 
+    @rule
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         raise self.missing("jvp")
 
+    @rule
     def transpose(self, cotangent: Any, *operands: Any, **params: Any) -> Sequence[Any]:
         raise self.missing("transpose")
 
+    @rule
     def batch(self, operands: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         raise self.missing("batch")
 
+    @rule
     def batch_axis(
         self, axis: Any, operands: Sequence[Any], dims: Sequence[Any], /, **params: Any
     ) -> Any:
         """`batch` for operations that must know the mapped axis (collectives, programs)."""
         return self.batch(operands, dims, **params)
 
+    @rule
     def uses_axis(self, name: Any, params: dict) -> bool:
         """Whether the operation works across the mapped axis `name` even on unmapped operands."""
         return False
 
+    @rule
     def runs_compiled(self, avals: Sequence[ShapedArray], params: dict) -> bool:
         """Whether an eager call on such operands is better compiled than run by `reference`."""
         return self.compile_eagerly
 
+    @rule
     def rereads(self, avals: Sequence[ShapedArray], params: dict) -> bool:
         """Whether `kernel` reads an element of an operand more than once."""
         return False
@@ -95,6 +110,7 @@ class Primitive:
     kernel: Any = None
     emit: Any = None
 
+    @rule
     def stores(self, avals: Sequence[ShapedArray], params: dict) -> bool:
         """Whether to use `emit` although there is a `kernel`: sizes where fusion does not pay."""
         return False
@@ -105,6 +121,7 @@ class Primitive:
     # Removes unused operands and results; None keeps or drops the equation whole.
     dce: Any = None
 
+    @rule
     def stablehlo(self, context: Any, operands: Any, outs: Any, **params: Any) -> Any:
         raise self.missing("stablehlo")
 

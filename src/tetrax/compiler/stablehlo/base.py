@@ -37,3 +37,19 @@ class Writer(Builder):
 
     def scalar(self, value: Any, dtype: Any) -> Handle:
         return self.splat(value, ShapedArray((), dtype))
+
+    def loop(
+        self,
+        state: list[Handle],
+        condition: Callable[[list[Handle]], Sequence[Handle]],
+        body: Callable[[list[Handle]], Sequence[Handle]],
+    ) -> list[Handle]:
+        """A while loop over `state`: its last value."""
+        avals = [x.aval for x in state]
+        regions = [self.region(avals, condition), self.region(avals, body)]
+        return listed(self.op("while", state, avals, regions))
+
+
+def listed(results: Any) -> list[Handle]:
+    """What `op` gives, always as a list."""
+    return results if isinstance(results, list) else [results]

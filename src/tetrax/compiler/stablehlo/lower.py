@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from tetrax.compiler.stablehlo.base import listed
 from tetrax.compiler.stablehlo.indexing import IndexingRules
+from tetrax.compiler.stablehlo.linalg import LinalgRules
 from tetrax.compiler.stablehlo.products import ProductRules
 from tetrax.compiler.stablehlo.random import RandomRules
 from tetrax.compiler.stablehlo.reductions import ReductionRules
@@ -20,7 +23,7 @@ from tetrax.ir.types import ShapedArray
 _INDEX = np.dtype(np.int64)
 
 
-class Context(ReductionRules, RunningRules, IndexingRules, ProductRules, RandomRules):
+class Context(ReductionRules, RunningRules, IndexingRules, ProductRules, LinalgRules, RandomRules):
     """What the `stablehlo` rules of operations write with."""
 
     def program(self, closed: ClosedProgram, operands: Sequence[Handle]) -> list[Handle]:
@@ -53,9 +56,7 @@ class Context(ReductionRules, RunningRules, IndexingRules, ProductRules, RandomR
 
     def _inline(self, eqn: Equation, described: Inline, operands: list[Handle]) -> list[Handle]:
         if described.barrier and operands:
-            operands = _listed(
-                self.op("optimization_barrier", operands, [x.aval for x in operands])
-            )
+            operands = listed(self.op("optimization_barrier", operands, [x.aval for x in operands]))
         return self.program(described.program, operands)
 
     def _branch(self, eqn: Equation, described: Branch, operands: list[Handle]) -> list[Handle]:
@@ -64,7 +65,7 @@ class Context(ReductionRules, RunningRules, IndexingRules, ProductRules, RandomR
             self.region([], lambda _, branch=branch: self.program(branch, values))
             for branch in described.branches
         ]
-        return _listed(self.op("case", [which], [v.aval for v in eqn.outvars], regions))
+        return listed(self.op("case", [which], [v.aval for v in eqn.outvars], regions))
 
     def _while(self, eqn: Equation, described: While, operands: list[Handle]) -> list[Handle]:
         first = described.condition_consts
@@ -76,7 +77,7 @@ class Context(ReductionRules, RunningRules, IndexingRules, ProductRules, RandomR
         def body(state: list[Handle]) -> Sequence[Handle]:
             return [*state[:last], *self.program(described.body, state[first:])]
 
-        return self._loop(operands, condition, body)[last:]
+        return self.loop(operands, condition, body)[last:]
 
     def _scan(self, eqn: Equation, described: Scan, operands: list[Handle]) -> list[Handle]:
         """A while over a counter; stacked results start as zeros."""
@@ -107,18 +108,8 @@ class Context(ReductionRules, RunningRules, IndexingRules, ProductRules, RandomR
             return [following, *inputs[:first], *carry, *inputs[last:], *written]
 
         zeros = [self.splat(0, aval) for aval in stacked]
-        results = self._loop([self.scalar(0, _INDEX), *operands, *zeros], condition, body)
+        results = self.loop([self.scalar(0, _INDEX), *operands, *zeros], condition, body)
         return [*results[first + 1 : last + 1], *results[end + 1 :]]
-
-    def _loop(
-        self,
-        state: list[Handle],
-        condition: Callable[[list[Handle]], Sequence[Handle]],
-        body: Callable[[list[Handle]], Sequence[Handle]],
-    ) -> list[Handle]:
-        avals = [x.aval for x in state]
-        regions = [self.region(avals, condition), self.region(avals, body)]
-        return _listed(self.op("while", state, avals, regions))
 
     def _host(self, eqn: Equation, described: HostCall, operands: list[Handle]) -> list[Handle]:
         name = _callback_name(described.function)
@@ -139,12 +130,8 @@ _STRUCTURES: dict[type, Callable[[Context, Equation, Any, list[Handle]], list[Ha
 
 
 def _callback_name(function: Any) -> str:
-    inner = getattr(function, "callback", None) or getattr(function, "function", function)
+    inner = inspect.unwrap(function)
     return getattr(inner, "__qualname__", None) or repr(inner)
-
-
-def _listed(results: Any) -> list[Handle]:
-    return results if isinstance(results, list) else [results]
 
 
 def _elements(value: Any) -> Any:

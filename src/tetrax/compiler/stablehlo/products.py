@@ -1,4 +1,4 @@
-"""StableHLO of matrix products, convolutions and the linear algebra that it has operations for."""
+"""StableHLO of matrix products, convolutions and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tetrax import errors
 from tetrax.compiler.stablehlo.reductions import ElementwiseRules, Outs
-from tetrax.ir.stablehlo import Handle, bool_array, boolean, enum, i64, i64_array, pairs, record
+from tetrax.ir.stablehlo import Handle, bool_array, enum, i64, i64_array, pairs, record
 from tetrax.ops.arithmetic import add, sub
 from tetrax.ops.base import dtype_kind, real_dtype
-from tetrax.ops.bits_and_compare import ne
 from tetrax.ops.convert import complex, imag, real
 from tetrax.ops.convolution import conv_general_dilated_p
-from tetrax.ops.linalg.base import symmetrize, tril
-from tetrax.ops.reduce import reduce_or
-from tetrax.ops.select import select
-from tetrax.ops.structure import broadcast_in_dim, full
 
 
 def _precision(precision: Any) -> str:
@@ -33,13 +27,6 @@ def _axes_text(spec: Sequence[int], batch: str, feature: str) -> str:
     names = {spec[0]: batch, spec[1]: feature}
     names |= {axis: str(i) for i, axis in enumerate(spec[2:])}
     return "[" + ", ".join(names[axis] for axis in range(len(spec))) + "]"
-
-
-def _nan_or(x: Any) -> Any:
-    """All NaN where a matrix has one."""
-    axes = (x.ndim - 2, x.ndim - 1)
-    failed = broadcast_in_dim(reduce_or(ne(x, x), axes), x.shape, range(x.ndim - 2))
-    return select(failed, full(x.shape, np.nan, x.dtype), x)
 
 
 class ProductRules(ElementwiseRules):
@@ -118,48 +105,4 @@ class ProductRules(ElementwiseRules):
         """`kind` is FFT, IFFT, RFFT or IRFFT."""
         return self.op(
             "fft", operands, outs, fft_type=enum("fft_type", kind), fft_length=i64_array(lengths)
-        )
-
-    def linalg(
-        self, name: str, operands: Sequence[Handle], outs: Outs, params: dict[str, Any]
-    ) -> Any:
-        """Cholesky factors and triangular systems; the rest of LAPACK has no StableHLO."""
-        rules = {"cholesky": self._cholesky, "triangular_solve": self._triangular_solve}
-        if name not in rules:
-            raise errors.MissingRule(name, "stablehlo", __file__)
-        return rules[name](operands, outs, **params)
-
-    def _cholesky(
-        self, operands: Sequence[Handle], outs: Outs, symmetrize_input: bool = False, **rest: Any
-    ) -> Handle:
-        (x,) = operands
-        if symmetrize_input:
-            (x,) = self.compose(lambda a: [symmetrize(a)], x)
-        factor = self.op("cholesky", [x], outs, lower=boolean(True))
-        return self.compose(lambda a: [_nan_or(tril(a))], factor)[0]
-
-    def _triangular_solve(
-        self,
-        operands: Sequence[Handle],
-        outs: Outs,
-        *,
-        left_side: bool,
-        lower: bool,
-        transpose_a: bool,
-        conjugate_a: bool,
-        unit_diagonal: bool,
-    ) -> Handle:
-        operation = "NO_TRANSPOSE"
-        if transpose_a:
-            operation = "ADJOINT" if conjugate_a else "TRANSPOSE"
-        elif conjugate_a:
-            raise errors.MissingRule("triangular_solve", "stablehlo without transposing", __file__)
-        return self.op(
-            "triangular_solve",
-            operands,
-            outs,
-            left_side=boolean(left_side),
-            lower=boolean(lower),
-            unit_diagonal=boolean(unit_diagonal),
-            transpose_a=enum("transpose", operation),
         )
