@@ -1,0 +1,1 @@
+"""Measurements beside NumPy and JAX; run them with `scripts/bench`."""
