@@ -2,8 +2,8 @@
 
     python -m benchmarks [--rows NAME,NAME] [--repeats 15] [--json FILE]
 
-Results are compared before anything is timed. The printed numbers are medians in milliseconds and the
-ratio of Tetrax's time to each peer's (below 1: Tetrax is faster).
+Results are compared before anything is timed. The printed numbers are medians in milliseconds and
+the ratio of Tetrax's time to each peer's (below 1: Tetrax is faster).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import tetrax
 from rich.progress import track
 
+import numpy as np
+import tetrax
 from benchmarks.rows import ROWS, Row
 
 

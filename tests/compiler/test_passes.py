@@ -11,8 +11,9 @@ import tetrax.numpy as jnp
 from tetrax import lax
 from tetrax.compiler.passes.cse import eliminate_common_subexpressions
 from tetrax.compiler.passes.dce import eliminate_dead_code
+from tetrax.compiler.passes.fold import fold_constants
 from tetrax.compiler.passes.inline import inline
-from tetrax.compiler.pipeline import compile_program, kernel_steps, lower
+from tetrax.compiler.pipeline import compile_program, kernel_steps, lower, optimise
 from tetrax.ir.check import check_closed
 
 
@@ -38,6 +39,37 @@ def test_common_subexpressions():
     closed = eliminate_common_subexpressions(program(f, VECTOR))
     check_closed(closed)
     check_golden("pass_cse", str(eliminate_dead_code(closed)))
+
+
+def test_fold_constants():
+    f = lambda x: x * (jnp.float32(2.0) + jnp.sin(jnp.float32(0.0)) * 3)
+    traced = tetrax.jit(f).trace(VECTOR).jaxpr
+    closed = eliminate_dead_code(fold_constants(inline(traced)))
+    check_closed(closed)
+    assert {eqn.primitive.name for eqn in closed.eqns} <= {"mul", "broadcast_in_dim"}
+
+
+KEPT = {
+    "times one": (lambda x: x * 1.0, 0),
+    "over one": (lambda x: x / 1.0, 0),
+    "twice negated": (lambda x: jnp.negative(-x), 0),
+    "twice transposed": (lambda x: x.reshape(2, 4).T.T.reshape(8), 2),
+    "integer plus zero": (lambda x: (x.astype(int) + 0).astype(int), 1),
+    "float plus zero": (lambda x: x + 0.0, 1),  # -0 + 0 is 0
+    "gradient of a sum": (tetrax.grad(lambda x: (x * 2.0).sum()), 0),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_simplify(name):
+    f, most = KEPT[name]
+    closed = optimise(program(f, VECTOR))
+    check_closed(closed)
+    moving = [eqn for eqn in closed.eqns if eqn.primitive.name != "broadcast_in_dim"]
+    assert len(moving) <= most
+    x = np.array([-0.0, 1, -2, np.nan, np.inf, 5, 6, 7], np.float32)
+    np.testing.assert_array_equal(tetrax.jit(f)(x), f(jnp.asarray(x)))
+    assert np.array_equal(np.signbit(tetrax.jit(f)(x)), np.signbit(f(jnp.asarray(x))))
 
 
 def test_dead_code():

@@ -11,7 +11,9 @@ from tetrax.compiler.driver_text import HOST_CALL_SYMBOL, DriverText
 from tetrax.compiler.executable import HOST_CALL_ADDRESS, Executable
 from tetrax.compiler.passes.cse import eliminate_common_subexpressions
 from tetrax.compiler.passes.dce import eliminate_dead_code
+from tetrax.compiler.passes.fold import fold_constants
 from tetrax.compiler.passes.inline import inline
+from tetrax.compiler.passes.simplify import simplify
 from tetrax.compiler.region import Module, Region
 from tetrax.compiler.steps import ArgSlot, KernelStep, Step, nested
 from tetrax.ir.program import ClosedProgram
@@ -22,8 +24,10 @@ Pass = Callable[[ClosedProgram], ClosedProgram]
 PASSES: tuple[Pass, ...] = (
     inline,  # first: the others see one straight line
     eliminate_dead_code,
-    eliminate_common_subexpressions,
-    eliminate_dead_code,  # what the merged equations alone had needed
+    fold_constants,
+    simplify,  # after folding: it looks for constant operands
+    eliminate_common_subexpressions,  # after simplifying: more equations are equal
+    eliminate_dead_code,  # what the merged and simplified equations alone had needed
 )
 
 
