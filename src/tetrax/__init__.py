@@ -80,13 +80,22 @@ importlib.import_module("tetrax.numpy._array_methods").install()
 
 __version__ = "0.1.0"
 
-_LAZY = ("debug", "flatten_util", "image", "nn", "profiler", "random", "scipy", "export", "interop")
+# Front-ends that programs may do without are imported at first use.
+_LAZY = {
+    "ad_checkpoint": "tetrax.higher_order.checkpoint",
+    "custom_batching": "tetrax.higher_order.custom_batching",
+    "custom_derivatives": "tetrax.higher_order.custom_derivatives",
+    "debug": "tetrax.debug",
+    "experimental": "tetrax.experimental",
+    "nn": "tetrax.nn",
+    "random": "tetrax.random",
+    "stages": "tetrax.higher_order.stages",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Front-ends that programs may do without are imported at first use."""
     if name in _LAZY:
-        return importlib.import_module(f"tetrax.{name}")
+        return importlib.import_module(_LAZY[name])
     raise AttributeError(f"module 'tetrax' has no attribute {name!r}")
 
 

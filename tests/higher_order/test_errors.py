@@ -396,3 +396,36 @@ def test_callback_error_keeps_its_own_traceback():
         callback_raises()
     names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert "fail" in names
+
+
+def fails_inside(x):
+    return jnp.dot(x, jnp.ones(4))  # the line that users want to see
+
+
+WRAPPERS = {
+    "jit": lambda f: tetrax.jit(f)(f32(3)),
+    "grad": lambda f: tetrax.grad(f)(f32(3)),
+    "vmap": lambda f: tetrax.vmap(f)(f32(2, 3)),
+    "jvp": lambda f: tetrax.jvp(f, (f32(3),), (f32(3),)),
+    "jit of grad": lambda f: tetrax.jit(tetrax.grad(f))(f32(3)),
+    "scan": lambda f: lax.scan(lambda c, x: (c, f(x)), 0.0, f32(2, 3)),
+    "cond": lambda f: lax.cond(True, f, f, f32(3)),
+}
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())
+def test_the_last_frame_is_the_users(wrap):
+    with pytest.raises(TypeError) as caught:
+        wrap(fails_inside)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert frames[-1].filename == __file__ and frames[-1].name == "fails_inside"
+
+
+def test_everything_is_shown_on_demand():
+    tetrax.config.update("traceback_filtering", "off")
+    try:
+        with pytest.raises(TypeError) as caught:
+            tetrax.jit(fails_inside)(f32(3))
+    finally:
+        tetrax.config.update("traceback_filtering", "auto")
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].name != "fails_inside"

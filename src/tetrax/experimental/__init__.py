@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tetrax.config import enable_x64
+from tetrax.experimental import checkify
 from tetrax.higher_order.callbacks import io_callback
 
-__all__ = ["enable_x64", "io_callback"]
+__all__ = ["checkify", "enable_x64", "io_callback"]

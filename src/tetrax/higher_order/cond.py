@@ -18,6 +18,7 @@ from tetrax.ops.convert import convert_element_type
 from tetrax.ops.select import clamp, select_n
 from tetrax.ops.structure import batch_at, broadcast_in_dim, zeros
 from tetrax.runtime.array import as_value
+from tetrax.tracebacks import boundary
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.symbolic import Zero, is_undefined
@@ -205,6 +206,7 @@ def clamp_index(index: Any, count: int) -> Any:
 cond_p = Cond("cond")
 
 
+@boundary
 def switch(
     index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = ...
 ) -> Any:
@@ -235,6 +237,7 @@ def switch(
     return _conditional("switch", index, branches, operands)
 
 
+@boundary
 def cond(
     pred: Any,
     true_fun: Callable[..., Any],

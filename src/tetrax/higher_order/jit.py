@@ -18,6 +18,7 @@ from tetrax.higher_order.call import call_p, hoist_tracers
 from tetrax.higher_order.stages import Lowered, Traced
 from tetrax.ir.program import ClosedProgram
 from tetrax.runtime.array import Array, as_value
+from tetrax.tracebacks import boundary
 from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.trace import EVAL_TRACE, state
 from tetrax.transforms.flat import (
@@ -73,6 +74,7 @@ class Jitted:
         if not hasattr(self, "__name__"):
             self.__name__ = function_name(fun)
 
+    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if config.disable_jit:
             return self._fun(*args, **kwargs)

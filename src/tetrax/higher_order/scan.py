@@ -19,6 +19,7 @@ from tetrax.ops.join import concatenate
 from tetrax.ops.slicing import index_in_dim
 from tetrax.ops.structure import batch_at, move_axis, reshape, zeros
 from tetrax.runtime.array import as_value
+from tetrax.tracebacks import boundary
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.staging import stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero, is_undefined
@@ -365,6 +366,7 @@ def _transposed_body(
 # -- the public function ---------------------------------------------------------------------------
 
 
+@boundary
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,

@@ -23,6 +23,7 @@ from tetrax.ops.reduce import reduce_or
 from tetrax.ops.select import select
 from tetrax.ops.structure import batch_at, broadcast_in_dim, move_axis
 from tetrax.runtime.array import as_value
+from tetrax.tracebacks import boundary
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.symbolic import Zero
@@ -330,6 +331,7 @@ def _bounded(
 # -- public functions ------------------------------------------------------------------------------
 
 
+@boundary
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
@@ -408,6 +410,7 @@ def _python_while(cond_fun: Callable, body_fun: Callable, value: Any, max_steps:
     return value
 
 
+@boundary
 def fori_loop(
     lower: Any,
     upper: Any,

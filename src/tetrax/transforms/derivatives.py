@@ -12,6 +12,7 @@ from tetrax.ir.program import ClosedProgram
 from tetrax.ops.base import instantiate, typed_scalar
 from tetrax.ops.structure import zeros
 from tetrax.runtime.array import as_value, make_array
+from tetrax.tracebacks import boundary
 from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero
 from tetrax.tracing.value import get_aval
@@ -255,6 +256,7 @@ def _cast(x: Any, dtype: Any) -> Any:
     return make_array(np.asarray(x).astype(dtype))
 
 
+@boundary
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()
 ) -> Any:
@@ -301,6 +303,7 @@ def value_and_grad(
     check_callable(fun, "grad")
 
     @documented(fun, "value_and_grad")
+    @boundary
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         chosen = argnums_tuple(argnums, len(args), "grad")
         selected = [args[i] for i in chosen]
@@ -339,6 +342,7 @@ def grad(
     both = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes)
 
     @documented(fun, "grad")
+    @boundary
     def grad_f(*args: Any, **kwargs: Any) -> Any:
         value, gradient = both(*args, **kwargs)
         return (gradient, value[1]) if has_aux else gradient
@@ -368,6 +372,7 @@ def documented(fun: Callable[..., Any], what: str) -> Callable[[Callable], Calla
 # -- forward mode ----------------------------------------------------------------------------------
 
 
+@boundary
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
@@ -423,6 +428,7 @@ def _checked_tangent(primal: Any, tangent: Any) -> Any:
     return tangent
 
 
+@boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `fun` at `primals` and its derivative there as a linear function of tangents.
 

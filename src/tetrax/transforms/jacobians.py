@@ -11,6 +11,7 @@ from tetrax.ops.base import instantiate
 from tetrax.ops.slicing import slice_in_dim
 from tetrax.ops.structure import batch_at, reshape, transpose
 from tetrax.runtime.array import as_value, make_array
+from tetrax.tracebacks import boundary
 from tetrax.tracing.value import get_aval
 from tetrax.transforms import jvp as jvp_engine
 from tetrax.transforms.derivatives import (
@@ -41,6 +42,7 @@ def jacfwd(
     check_callable(fun, "jacfwd")
 
     @documented(fun, "jacfwd")
+    @boundary
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = argnums_tuple(argnums, len(args), "jacfwd")
         selected = tuple(args[i] for i in chosen)
@@ -84,6 +86,7 @@ def jacrev(
     check_callable(fun, "jacrev")
 
     @documented(fun, "jacrev")
+    @boundary
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         chosen = argnums_tuple(argnums, len(args), "jacrev")
         selected = tuple(args[i] for i in chosen)

@@ -9,6 +9,7 @@ from typing import Any
 from tetrax import tree
 from tetrax.ops.structure import batch_at
 from tetrax.runtime.array import as_value
+from tetrax.tracebacks import boundary
 from tetrax.tracing.value import get_aval
 from tetrax.transforms.derivatives import documented
 from tetrax.transforms.flat import (
@@ -58,6 +59,7 @@ def vmap(
             )
 
     @documented(fun, "vmap")
+    @boundary
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
