@@ -189,10 +189,11 @@ def hermitian(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return (x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
-@pytest.mark.parametrize("shape", [(5, 5), (2, 3, 3)])
+@pytest.mark.parametrize(
+    "dtype,shape", [(np.float32, (5, 5)), (np.complex128, (4, 4)), (np.float64, (2, 3, 3))]
+)
 def test_decompositions(dtype, shape):
-    """Rotations of XLA stop at 1e-6 in single precision, which is a few units of its sums here."""
+    """Results are of size 10; their rounding errors are a few hundred units of the condition."""
     rtol = 1e-4 if np.finfo(dtype).bits == 32 else 1e-11
     x = hermitian(*shape, dtype=dtype)
     check(tnp.linalg.cholesky, x, rtol=rtol)

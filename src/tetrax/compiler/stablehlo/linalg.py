@@ -17,11 +17,23 @@ from tetrax.ir.stablehlo import Handle, boolean, enum, i32
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import abs, add, div, mul, sub
 from tetrax.ops.base import dtype_kind
-from tetrax.ops.bits_and_compare import bitwise_and, eq, gt, lt, ne
-from tetrax.ops.convert import imag, real
+from tetrax.ops.bits_and_compare import bitwise_and, eq, gt, le, lt, ne
+from tetrax.ops.convert import convert_element_type, imag, real
 from tetrax.ops.creation import broadcasted_iota
 from tetrax.ops.join import concatenate
-from tetrax.ops.linalg.base import adjoint, leading, matmul, swapped, tril, triu
+from tetrax.ops.linalg.base import (
+    adjoint,
+    columns,
+    conjugate,
+    identity,
+    leading,
+    matmul,
+    real_part,
+    rows,
+    swapped,
+    tril,
+    triu,
+)
 from tetrax.ops.reduce import argmax, reduce_or
 from tetrax.ops.select import select
 from tetrax.ops.structure import broadcast_in_dim, full, reduce_sum, zeros
