@@ -235,6 +235,13 @@ from tetrax.ops.reduce import (
     reduce_xor,
     reduce_xor_p,
 )
+from tetrax.ops.rng import (
+    RandomAlgorithm,
+    rng_bit_generator,
+    rng_bit_generator_p,
+    rng_uniform,
+    rng_uniform_p,
+)
 from tetrax.ops.scatter import (
     scatter_add_p,
     scatter_max_p,

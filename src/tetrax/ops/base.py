@@ -33,7 +33,7 @@ from tetrax.tracing.value import Value, get_aval
 REGISTRY: dict[str, Primitive] = {}
 """Every first-order operation by name; the generated tests run over it."""
 
-BOOLS, INTS, UINTS, FLOATS, COMPLEX = "b", "i", "u", "f", "c"
+BOOLS, INTS, UINTS, FLOATS, COMPLEX, KEYS = "b", "i", "u", "f", "c", "k"
 NUMBERS = INTS + UINTS + FLOATS + COMPLEX
 REALS = INTS + UINTS + FLOATS
 ANY = BOOLS + NUMBERS
@@ -237,7 +237,8 @@ class Elementwise(Primitive):
 
 def _accepted(kinds: str) -> str:
     names = {"b": "bool", "i": "signed integers", "u": "unsigned integers", "f": "floats"}
-    words = [names.get(kind, "complex numbers") for kind in kinds]
+    names |= {"c": "complex numbers", "k": "random keys"}
+    words = [names[kind] for kind in kinds]
     return "Accepted dtypes are " + ", ".join(words)
 
 
@@ -346,6 +347,7 @@ __all__ = [
     "COMPLEX",
     "FLOATS",
     "INTS",
+    "KEYS",
     "NUMBERS",
     "REALS",
     "REGISTRY",

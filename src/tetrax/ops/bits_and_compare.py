@@ -11,6 +11,7 @@ from tetrax.ops.base import (
     ANY,
     BOOLS,
     INTS,
+    KEYS,
     REALS,
     UINTS,
     Elementwise,
@@ -37,8 +38,8 @@ def _comparison(name: str, symbol: Callable, reference: Callable, accepts: str) 
     )
 
 
-eq_p = _comparison("eq", scalar.eq, np.equal, ANY)
-ne_p = _comparison("ne", scalar.ne, np.not_equal, ANY)
+eq_p = _comparison("eq", scalar.eq, np.equal, ANY + KEYS)
+ne_p = _comparison("ne", scalar.ne, np.not_equal, ANY + KEYS)
 lt_p = _comparison("lt", kernel.lt, np.less, BOOLS + REALS)
 le_p = _comparison("le", kernel.le, np.less_equal, BOOLS + REALS)
 gt_p = _comparison("gt", kernel.gt, np.greater, BOOLS + REALS)
