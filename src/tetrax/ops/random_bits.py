@@ -28,6 +28,9 @@ from tetrax.tracing.symbolic import Zero
 KEY = dtypes.KeyDType("threefry2x32")
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 PARITY = 0x1BD11BDA
+_MASK = 0xFFFFFFFF
+# Up to this many blocks are computed in Python integers.
+_FEW = 8
 # From this size on eager calls use compiled code: NumPy passes over memory a hundred times.
 _COMPILED_SIZE = 4096
 
@@ -36,6 +39,9 @@ def threefry_numpy(
     k0: np.ndarray, k1: np.ndarray, x0: np.ndarray, x1: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The block function on uint32 arrays."""
+    shape = np.broadcast_shapes(k0.shape, x0.shape)
+    if math.prod(shape) <= _FEW:
+        return _threefry_few(shape, k0, k1, x0, x1)
     keys = (k0, k1, k0 ^ k1 ^ np.uint32(PARITY))
     x0, x1 = x0 + keys[0], x1 + keys[1]
     for group in range(5):
@@ -45,6 +51,32 @@ def threefry_numpy(
             x1 = x0 ^ x1
         x0 = x0 + keys[(group + 1) % 3]
         x1 = x1 + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return x0, x1
+
+
+def _threefry_few(shape: tuple[int, ...], *words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The block function on some words, one by one: a hundred calls of NumPy would take longer."""
+    count = math.prod(shape)
+    rows = [
+        [word.item()] * count if word.size == 1 else np.broadcast_to(word, shape).ravel().tolist()
+        for word in words
+    ]
+    blocks = [_threefry_block(*row) for row in zip(*rows, strict=True)]
+    return (
+        np.array([block[0] for block in blocks], np.uint32).reshape(shape),
+        np.array([block[1] for block in blocks], np.uint32).reshape(shape),
+    )
+
+
+def _threefry_block(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
+    keys = (k0, k1, k0 ^ k1 ^ PARITY)
+    x0, x1 = (x0 + k0) & _MASK, (x1 + k1) & _MASK
+    for group in range(5):
+        for rotation in ROTATIONS[group % 2]:
+            x0 = (x0 + x1) & _MASK
+            x1 = ((x1 << rotation) & _MASK | x1 >> (32 - rotation)) ^ x0
+        x0 = (x0 + keys[(group + 1) % 3]) & _MASK
+        x1 = (x1 + keys[(group + 2) % 3] + group + 1) & _MASK
     return x0, x1
 
 
@@ -233,7 +265,7 @@ class RandomBits(_PerKey):
         if not partitionable:
             return _bits_original(keys, bit_width, shape)
         expand = (...,) + (None,) * len(shape)
-        k0, k1 = (np.broadcast_to(w[expand], (*keys.shape, *shape)) for w in _words(keys))
+        k0, k1 = (w[expand] for w in _words(keys))
         high, low = threefry_numpy(k0, k1, *_counters(shape))
         if bit_width == 64:
             return (high.astype(np.uint64) << np.uint64(32)) | low
@@ -329,7 +361,7 @@ class RandomSplit(_PerKey):
 
     def reference(self, keys, *, shape, partitionable=True):
         expand = (...,) + (None,) * len(shape)
-        k0, k1 = (np.broadcast_to(w[expand], (*keys.shape, *shape)) for w in _words(keys))
+        k0, k1 = (w[expand] for w in _words(keys))
         if partitionable:
             return _keys(*threefry_numpy(k0, k1, *_counters(shape)))
         size = 2 * math.prod(shape)

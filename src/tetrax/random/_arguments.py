@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,12 @@ import numpy as np
 from tetrax import dtypes, lax
 from tetrax.config import config
 from tetrax.higher_order.jit import jit
+from tetrax.tracing.trace import EVAL_TRACE, state
 from tetrax.tracing.value import Value
 
+# An exact body that ran this often with the same static arguments is compiled.
+_REPEATED = 8
+_REMEMBERED = 10_000
 # Below this many samples the operations run one by one; above, as one compiled function.
 _COMPILED_SIZE = 4096
 
@@ -89,27 +94,46 @@ def parameter(x: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
     return lax.broadcast_in_dim(x, shape, tuple(range(first, len(shape))))
 
 
-def sampler(body: Callable[..., Any] | None = None, *, loops: bool = False) -> Any:
+class sampler:
     """Run `body(key, *parameters, shape=..., ...)` compiled where that pays.
 
     Keyword arguments are static. Many samples, or a body with loops, are compiled as a whole; a few
-    are cheaper operation by operation, without a compile stall.
+    are cheaper operation by operation, without a compile stall. A body that is `exact`, giving the
+    same bits either way, is compiled also when it is called again and again for few samples.
     """
-    if body is None:
-        return functools.partial(sampler, loops=loops)
-    compiled: dict[tuple[str, ...], Any] = {}
 
-    @functools.wraps(body)
-    def run(*operands: Any, **static: Any) -> Any:
-        size = math.prod(static["shape"])
-        if config.disable_jit or not (loops or size >= _COMPILED_SIZE):
-            return body(*operands, **static)
-        names = tuple(static)
-        if names not in compiled:
-            compiled[names] = jit(body, static_argnames=names)
-        return compiled[names](*operands, **static)
+    def __init__(self, *, loops: bool = False, exact: bool = False) -> None:
+        self.loops = loops
+        self.exact = exact
 
-    return run
+    def __call__(self, body: Callable[..., Any]) -> Callable[..., Any]:
+        compiled: dict[tuple[str, ...], Any] = {}
+        calls: Counter[Any] = Counter()
+
+        @functools.wraps(body)
+        def run(*operands: Any, **static: Any) -> Any:
+            if config.disable_jit or not self._pays(operands, static, calls):
+                return body(*operands, **static)
+            names = tuple(static)
+            if names not in compiled:
+                compiled[names] = jit(body, static_argnames=names)
+            return compiled[names](*operands, **static)
+
+        return run
+
+    def _pays(self, operands: tuple, static: dict[str, Any], calls: Counter[Any]) -> bool:
+        if self.loops or math.prod(static["shape"]) >= _COMPILED_SIZE:
+            return True
+        if not self.exact or state.trace is not EVAL_TRACE:
+            return False
+        dtype = static.get("dtype")
+        if dtype is not None and dtype.kind in "fc" and dtype.itemsize > 4:
+            return False  # float64 functions are NumPy's when eager, our own when compiled
+        signature = tuple(static.values())
+        if len(calls) >= _REMEMBERED:
+            calls.clear()
+        calls[signature] += 1
+        return calls[signature] > _REPEATED
 
 
 def is_array(x: Any) -> bool:

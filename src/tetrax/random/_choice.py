@@ -35,7 +35,7 @@ def gumbel(
     return _gumbel(typed, shape=as_shape(shape), dtype=dtype, mode=mode)
 
 
-@sampler
+@sampler(exact=True)
 def _gumbel(key: Any, *, shape: tuple[int, ...], dtype: Any, mode: str) -> Any:
     info = dtypes.finfo(dtype)
     if mode == "low":
@@ -158,7 +158,7 @@ def permutation(
     return jnp.take(x, order, axis, unique_indices=True)
 
 
-@sampler
+@sampler(exact=True)
 def _shuffle(key: Any, x: Any, *, shape: tuple[int, ...], axis: int) -> Any:
     """Sort by random words, so often that ties between words do not matter."""
     size = math.prod(shape)

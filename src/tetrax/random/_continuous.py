@@ -27,7 +27,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: A
     return draw_exponential(typed, as_shape(shape), float_dtype("exponential", dtype))
 
 
-@sampler
+@sampler(exact=True)
 def _exponential(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     # u is in [0, 1), so the logarithm is finite.
     return lax.neg(sampling_log1p(lax.neg(draw_uniform(key, shape, dtype))))
@@ -44,7 +44,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     return _laplace(typed, shape=as_shape(shape), dtype=float_dtype("laplace", dtype))
 
 
-@sampler
+@sampler(exact=True)
 def _laplace(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     lowest = -1.0 + float(dtypes.finfo(dtype).epsneg)
     u = draw_uniform(key, shape, dtype, lowest, 1.0)
@@ -57,7 +57,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
     return _logistic(typed, shape=as_shape(shape), dtype=float_dtype("logistic", dtype))
 
 
-@sampler
+@sampler(exact=True)
 def _logistic(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     u = draw_uniform(key, shape, dtype, float(dtypes.finfo(dtype).tiny), 1.0)
     return lax.sub(sampling_log(u), sampling_log1p(lax.neg(u)))
@@ -69,7 +69,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     return _cauchy(typed, shape=as_shape(shape), dtype=float_dtype("cauchy", dtype))
 
 
-@sampler
+@sampler()
 def _cauchy(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     u = draw_uniform(key, shape, dtype, float(dtypes.finfo(dtype).eps), 1.0)
     return lax.tan(lax.mul(lax.sub(u, 0.5), np.asarray(math.pi, dtype)))
@@ -86,7 +86,7 @@ def pareto(
     return _pareto(typed, b, shape=shape, dtype=dtype)
 
 
-@sampler
+@sampler()
 def _pareto(key: Any, b: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return lax.exp(draw_exponential(key, shape, dtype) / parameter(b, dtype, shape))
 
@@ -100,7 +100,7 @@ def weibull_min(
     return _weibull_min(typed, scale, concentration, shape=as_shape(shape), dtype=dtype)
 
 
-@sampler
+@sampler()
 def _weibull_min(
     key: Any, scale: Any, concentration: Any, *, shape: tuple[int, ...], dtype: Any
 ) -> Any:
@@ -126,7 +126,7 @@ def triangular(
     return _triangular(typed, left, mode, right, shape=shape, dtype=dtype)
 
 
-@sampler
+@sampler()
 def _triangular(
     key: Any, left: Any, mode: Any, right: Any, *, shape: tuple[int, ...], dtype: Any
 ) -> Any:
@@ -152,7 +152,7 @@ def geometric(
     return _geometric(typed, p, shape=shape, dtype=dtype)
 
 
-@sampler
+@sampler()
 def _geometric(key: Any, p: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     u = draw_uniform(key, shape, p.dtype)
     u = jnp.where(u == 0, 1, u)

@@ -55,7 +55,7 @@ def multivariate_normal(
     return _multivariate_normal(typed, mean, cov, shape=shape, dtype=dtype, method=method)
 
 
-@sampler
+@sampler()
 def _multivariate_normal(
     key: Any, mean: Any, cov: Any, *, shape: tuple[int, ...], dtype: Any, method: str
 ) -> Any:
@@ -91,7 +91,7 @@ def orthogonal(
     return _orthogonal(typed, shape=shape, dtype=dtype, n=n, m=m)
 
 
-@sampler
+@sampler()
 def _orthogonal(key: Any, *, shape: tuple[int, ...], dtype: Any, n: int, m: int) -> Any:
     """The orthogonal factor of a normal matrix, with signs that make it uniform (Mezzadri 2006)."""
     q, r = jnp.linalg.qr(draw_normal(key, (*shape, max(n, m), min(n, m)), dtype))

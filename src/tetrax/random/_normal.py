@@ -30,7 +30,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     return draw_normal(typed, as_shape(shape), float_dtype("normal", dtype, np.inexact))
 
 
-@sampler
+@sampler(exact=True)
 def _normal(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     if not dtypes.issubdtype(dtype, np.complexfloating):
         # The open interval: erf_inv is infinite at -1.
@@ -64,7 +64,7 @@ def truncated_normal(
     return _truncated_normal(typed, lower, upper, shape=shape, dtype=dtype)
 
 
-@sampler
+@sampler()
 def _truncated_normal(
     key: Any, lower: Any, upper: Any, *, shape: tuple[int, ...], dtype: Any
 ) -> Any:
@@ -97,7 +97,7 @@ def lognormal(
     return _lognormal(typed, sigma, shape=shape, dtype=dtype)
 
 
-@sampler
+@sampler()
 def _lognormal(key: Any, sigma: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return lax.exp(draw_normal(key, shape, dtype) * parameter(sigma, dtype, shape))
 
@@ -108,7 +108,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     return _maxwell(typed, shape=as_shape(shape), dtype=float_dtype("maxwell", dtype))
 
 
-@sampler
+@sampler()
 def _maxwell(key: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     vectors = draw_normal(key, (*shape, 3), dtype)
     return lax.sqrt(jnp.sum(vectors * vectors, -1))
@@ -139,7 +139,7 @@ def rayleigh(
     return _rayleigh(typed, scale, shape=shape, dtype=dtype)
 
 
-@sampler
+@sampler()
 def _rayleigh(key: Any, scale: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     logarithm = sampling_log(draw_uniform(key, shape, dtype))
     return parameter(scale, dtype, shape) * lax.sqrt(logarithm * -2)
@@ -156,7 +156,7 @@ def wald(
     return _wald(typed, mean, shape=shape, dtype=dtype)
 
 
-@sampler
+@sampler()
 def _wald(key: Any, mean: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     normal_key, uniform_key = subkeys(key)
     mean = parameter(mean, dtype, shape)
