@@ -16,7 +16,7 @@ from tetrax.compiler.cpu.bounds import take_bounds_error
 from tetrax.compiler.steps import HostFunction
 from tetrax.config import config
 from tetrax.ir.types import ShapedArray
-from tetrax.runtime.array import Array, wrap
+from tetrax.runtime.array import Array
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
@@ -47,6 +47,7 @@ class Executable:
             for value, aval in constants
         ]
         self.arena_bytes = arena_bytes
+        self.checked = bool(config.check_bounds)
         self.host_functions = list(host_functions)
         self.context = next(_contexts)
         self._keep = keep
@@ -59,39 +60,59 @@ class Executable:
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Results for operands of exactly the types `in_avals`."""
-        arrays = []
-        addresses = []
-        for arg in args:
-            npy = arg._value
-            if not npy.flags.c_contiguous:
-                npy = np.ascontiguousarray(npy)
-            arrays.append(npy)
-            addresses.append(npy.__array_interface__["data"][0])
-        outs = [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
-        addresses += [out.__array_interface__["data"][0] for out in outs]
+        # `args` keeps the operands' memory alive during the call.
+        addresses = [arg._address or arg.address for arg in args]
+        outs = []
+        for shape, dtype, aval in self._outs:
+            npy = np.empty(shape, dtype)
+            out = Array(npy, aval)
+            out._address = npy.__array_interface__["data"][0]
+            npy.flags.writeable = False
+            addresses.append(out._address)
+            outs.append(out)
         addresses += self._constant_addresses
-        arena = _Arena(self.arena_bytes)
         table = self._table_type(*addresses)
-        status = self.entry(ctypes.addressof(table), arena.address, self.context)
+        arena = self._arena()
+        status = self.entry(ctypes.addressof(table), arena[0], self.context)
         if status:
             raise _take_exception()
-        if config.check_bounds:
+        if self.checked:
             fault = take_bounds_error()
             if fault is not None:
                 raise errors.KernelError(f"compiled code left its memory: {fault}")
-        return [wrap(out, spec[2]) for out, spec in zip(outs, self._outs, strict=True)]
+        return outs
+
+    def _arena(self) -> tuple[int, Any]:
+        """Address and owner of scratch memory, 64-byte aligned.
+
+        Each thread keeps one block for small programs. A program that calls Python may be entered
+        again meanwhile, so it gets memory of its own.
+        """
+        nbytes = self.arena_bytes
+        if not nbytes:
+            return 0, None
+        if nbytes > _KEPT_ARENA or self.host_functions:
+            return _new_arena(nbytes)
+        kept = _kept.arena
+        if kept is None:
+            kept = _kept.arena = _new_arena(_KEPT_ARENA)
+        return kept
 
 
-class _Arena:
-    """Scratch memory for one call, 64-byte aligned; small ones are kept per thread."""
+_KEPT_ARENA = 1 << 20
 
-    __slots__ = ("_memory", "address")
 
-    def __init__(self, nbytes: int) -> None:
-        memory = np.empty(nbytes + 64, np.uint8)
-        start = memory.__array_interface__["data"][0]
-        self._memory = memory
-        self.address = start + (-start) % 64
+class _Kept(threading.local):
+    arena: tuple[int, Any] | None = None
+
+
+_kept = _Kept()
+
+
+def _new_arena(nbytes: int) -> tuple[int, Any]:
+    memory = np.empty(nbytes + 64, np.uint8)
+    start = address_of(memory)
+    return start + (-start) % 64, memory
 
 
 def address_of(array: np.ndarray) -> int:

@@ -37,6 +37,8 @@ class Staged:
     out_tree: Any
     hoisted: list[Any]
     donated: tuple[bool, ...]
+    # The result is one array, not a tree.
+    single: bool = False
     executable: Executable | None = None
 
 
@@ -50,6 +52,15 @@ class Options:
     donate_argnames: tuple[str, ...] = ()
     keep_unused: bool = False
     inline: bool = False
+
+
+_LEAF = tree.structure(0)
+
+
+@functools.lru_cache(maxsize=256)
+def _plain_tree(count: int) -> Any:
+    """The structure of `count` positional arrays and no keywords."""
+    return tree.structure((tuple(range(count)), {}))
 
 
 _all_jitted: weakref.WeakSet[Jitted] = weakref.WeakSet()
@@ -98,7 +109,7 @@ class Jitted:
                 keep_unused=self._options.keep_unused,
                 inline=False,
             )
-        return tree.unflatten(staged.out_tree, outs)
+        return outs[0] if staged.single else tree.unflatten(staged.out_tree, outs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -148,6 +159,9 @@ class Jitted:
             positions, names = self._static_places(len(args))
             static = _static_key(self._fun, args, kwargs, positions, names)
             leaves, in_tree = self._dynamic(args, kwargs)
+        elif not kwargs and all([type(x) is Array for x in args]):
+            # The common call needs no flattening.
+            static, leaves, in_tree = None, list(args), _plain_tree(len(args))
         else:
             static = None
             leaves, in_tree = tree.flatten((args, kwargs))
@@ -161,7 +175,7 @@ class Jitted:
             tuple([x.aval for x in leaves]),
             static,
             trace_context(),
-            tuple(state.axis_sizes.items()),
+            tuple(state.axis_sizes.items()) if state.axis_sizes else (),
         )
         staged = self._cache.get(key)
         if staged is None:
@@ -190,7 +204,7 @@ class Jitted:
         donated = self._donated(args, kwargs, positions, names)
         if any(donated):
             _warn_unusable([x.aval for x in leaves], donated, closed.out_avals)
-        return Staged(closed, out_tree, hoisted, donated)
+        return Staged(closed, out_tree, hoisted, donated, out_tree == _LEAF)
 
     def _donated(
         self, args: tuple, kwargs: dict, positions: set[int], names: set[str]

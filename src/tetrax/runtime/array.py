@@ -18,7 +18,7 @@ class Array(Value):
     Made by `tetrax.numpy.array` and by every operation, never by calling this class.
     """
 
-    __slots__ = ("__weakref__", "_npy", "_placed", "aval")
+    __slots__ = ("__weakref__", "_address", "_npy", "_placed", "aval")
     __hash__ = None  # type: ignore[assignment]
     _npy: np.ndarray
     aval: ShapedArray
@@ -27,6 +27,8 @@ class Array(Value):
         self._npy = npy
         self.aval = aval
         self._placed = device
+        # Where the elements are, once somebody asked: see `address`.
+        self._address: int | None = None
 
     # -- the elements --------------------------------------------------------------------------
 
@@ -41,6 +43,16 @@ class Array(Value):
                 "leave it out of donate_argnums"
             )
         return self._npy
+
+    @property
+    def address(self) -> int:
+        """Where the elements are, in row-major order, for native code. Raises as `_value` does."""
+        if self._address is None:
+            npy = self._value
+            if not npy.flags.c_contiguous:
+                npy = self._npy = _frozen(np.ascontiguousarray(npy))
+            self._address = npy.__array_interface__["data"][0]
+        return self._address
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self._value
@@ -192,6 +204,7 @@ class Array(Value):
     def delete(self) -> None:
         """Free the elements now; later uses raise DonatedBufferError."""
         self._npy = None  # type: ignore[assignment]
+        self._address = None
 
 
 @dataclass(frozen=True)
