@@ -316,6 +316,27 @@ from tetrax.ops.special import (
     lgamma,
     lgamma_p,
 )
+from tetrax.ops.special_bessel_beta import (
+    bessel_i0e,
+    bessel_i0e_p,
+    bessel_i1e,
+    bessel_i1e_p,
+    betainc,
+    regularized_incomplete_beta_p,
+)
+from tetrax.ops.special_gamma import (
+    igamma,
+    igamma_grad_a,
+    igamma_grad_a_p,
+    igamma_p,
+    igammac,
+    igammac_p,
+    polygamma,
+    polygamma_p,
+    random_gamma_grad,
+    zeta,
+    zeta_p,
+)
 from tetrax.ops.split import (
     split,
     split_p,

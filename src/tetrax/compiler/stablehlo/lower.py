@@ -14,6 +14,7 @@ from tetrax.compiler.stablehlo.products import ProductRules
 from tetrax.compiler.stablehlo.random import RandomRules
 from tetrax.compiler.stablehlo.reductions import ReductionRules
 from tetrax.compiler.stablehlo.running import RunningRules
+from tetrax.compiler.stablehlo.special import FormulaRules
 from tetrax.ir.atoms import Atom, Literal, Var
 from tetrax.ir.control import Branch, HostCall, Inline, Scan, While
 from tetrax.ir.program import ClosedProgram, Equation
@@ -23,7 +24,15 @@ from tetrax.ir.types import ShapedArray
 _INDEX = np.dtype(np.int64)
 
 
-class Context(ReductionRules, RunningRules, IndexingRules, ProductRules, LinalgRules, RandomRules):
+class Context(
+    ReductionRules,
+    RunningRules,
+    IndexingRules,
+    ProductRules,
+    LinalgRules,
+    RandomRules,
+    FormulaRules,
+):
     """What the `stablehlo` rules of operations write with."""
 
     def program(self, closed: ClosedProgram, operands: Sequence[Handle]) -> list[Handle]:
