@@ -22,7 +22,7 @@ from tetrax.ops.bits_and_compare import lt
 from tetrax.ops.reduce import reduce_or
 from tetrax.ops.select import select
 from tetrax.ops.structure import batch_at, broadcast_in_dim, move_axis
-from tetrax.runtime.array import as_value
+from tetrax.runtime.array import as_value, make_array
 from tetrax.tracebacks import boundary
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.staging import evaluate_closed, stage
@@ -444,7 +444,7 @@ def fori_loop(
             i, x = state
             return (add(i, 1), body_fun(i, x)), None
 
-        first = as_value(np.asarray(start, dtype))
+        first = make_array(np.asarray(start, dtype), weak_type=dtypes.is_weakly_typed(lower))
         turns = max(count, 1) if unroll is True else int(unroll or 1)
         (_, result), _ = scan(turn, (first, init_val), None, length=count, unroll=turns)
         return result

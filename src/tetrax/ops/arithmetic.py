@@ -210,7 +210,8 @@ def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
     if dtype_kind(get_aval(x).dtype) != "c":
         return mul(t, sign(x))
     # d|x| = Re(t conj(x)) / |x|, taken as 0 at 0.
-    safe = select(eq(out, 0.0), full(get_aval(out).shape, 1, get_aval(out).dtype), out)
+    aval = get_aval(out)
+    safe = select(eq(out, 0.0), full(aval.shape, 1, aval.dtype, aval.weak_type), out)
     return div(real(mul(t, conj(x))), safe)
 
 
@@ -228,9 +229,10 @@ abs_p = Elementwise(
 
 def _share(x: Any, out: Any, y: Any) -> Any:
     """1 where x is the chosen one, 1/2 where both are, 0 elsewhere."""
-    dtype = get_aval(x).dtype
-    shape = get_aval(x).shape
-    one, half, zero = (full(shape, value, dtype) for value in (1, 0.5, 0))
+    aval = get_aval(x)
+    one, half, zero = (
+        full(aval.shape, value, aval.dtype, aval.weak_type) for value in (1, 0.5, 0)
+    )
     return select(eq(x, out), select(eq(y, out), half, one), zero)
 
 
@@ -332,7 +334,8 @@ def _integer_pow_jvp(t: Any, out: Any, x: Any, *, y: int) -> Any:
 
 def typed(value: float, like: Any) -> Any:
     """A scalar of the dtype of `like`."""
-    return full((), value, get_aval(like).dtype)
+    aval = get_aval(like)
+    return full((), value, aval.dtype, aval.weak_type)
 
 
 integer_pow_p = Elementwise(

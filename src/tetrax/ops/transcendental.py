@@ -84,7 +84,7 @@ def _one_minus_square(x: Any) -> Any:
 
 def _one(x: Any) -> Any:
     aval = get_aval(x)
-    return full(aval.shape, 1, aval.dtype)
+    return full(aval.shape, 1, aval.dtype, aval.weak_type)
 
 
 def _logistic_reference(x: np.ndarray) -> np.ndarray:
