@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from tests.golden_text import check_golden
 
@@ -9,6 +11,7 @@ import numpy as np
 import tetrax
 import tetrax.numpy as jnp
 from tetrax import lax
+from tetrax.compiler import eager
 from tetrax.compiler.passes.cse import eliminate_common_subexpressions
 from tetrax.compiler.passes.dce import eliminate_dead_code
 from tetrax.compiler.passes.fold import fold_constants
@@ -162,3 +165,11 @@ def test_executable_checks_nothing_but_runs():
     closed = program(lambda x: x + 1.0, VECTOR)
     (out,) = compile_program(closed)([jnp.asarray(VECTOR)])
     np.testing.assert_array_equal(out, VECTOR + 1)
+
+
+def test_eager_loops_do_not_pile_up():
+    """What an eager `scan` compiles goes when its program goes."""
+    for _ in range(20):
+        lax.scan(lambda c, x: (c + x, c), 0.0, jnp.arange(3.0))
+    gc.collect()
+    assert len(eager._by_program) < 20

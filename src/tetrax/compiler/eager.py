@@ -24,6 +24,9 @@ from tetrax.tracing.staging import stage
 _LIMIT = 20_000
 _types: dict[Any, list[ShapedArray]] = {}
 _single: dict[Any, Executable] = {}
+_by_program: weakref.WeakKeyDictionary[ClosedProgram, dict[Any, Executable]] = (
+    weakref.WeakKeyDictionary()
+)
 _programs: weakref.WeakKeyDictionary[ClosedProgram, Executable] = weakref.WeakKeyDictionary()
 
 
@@ -82,18 +85,34 @@ def _compiled(primitive: Primitive, arrays: Sequence[Array], params: dict) -> li
         if config.debug_nans or config.debug_infs:
             return _run_checked(described.program, arrays)
         return executable_of(described.program)(arrays)
-    key: Any = (primitive, *avals, *params.items())
+    cache = _cache_for(params)
+    key: Any = (primitive, *avals, *((name, _held_weakly(v)) for name, v in params.items()))
     try:
-        executable = _single.get(key)
-    except TypeError:
-        key, executable = None, None
+        executable = cache.get(key)
+    except TypeError:  # a parameter without a hash
+        return compile_program(_single_equation(primitive, avals, params))(arrays)
     if executable is None:
         executable = compile_program(_single_equation(primitive, avals, params))
-        if key is not None:
-            if len(_single) >= _LIMIT:
-                _single.clear()
-            _single[key] = executable
+        if len(cache) >= _LIMIT:
+            cache.clear()
+        cache[key] = executable
     return executable(arrays)
+
+
+def _cache_for(params: dict) -> dict[Any, Executable]:
+    """Executables of single operations; those that hold programs live as long as the first one."""
+    for value in params.values():
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, ClosedProgram):
+                return _by_program.setdefault(item, {})
+    return _single
+
+
+def _held_weakly(value: Any) -> Any:
+    """A parameter as part of a key that does not keep programs alive."""
+    if isinstance(value, ClosedProgram):
+        return weakref.ref(value)
+    return tuple(map(_held_weakly, value)) if type(value) is tuple else value
 
 
 def _run_checked(closed: ClosedProgram, arrays: Sequence[Any]) -> list[Any]:
@@ -138,7 +157,7 @@ def executable_of(closed: ClosedProgram) -> Executable:
 
 def clear_caches() -> None:
     """Forget compiled programs and remembered result types."""
-    for cache in (_types, _single, _programs):
+    for cache in (_types, _single, _by_program, _programs):
         cache.clear()
 
 
