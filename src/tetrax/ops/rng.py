@@ -214,13 +214,13 @@ def _threefry_at(
     """The element at an index: a word of a block, or both."""
     if element_type(out.dtype) is U64:
         count = counter(k.convert(_flat(shape, index), U64))
-        return _scalar_wide(*threefry_scalar(*key, *_words_of(count)))
+        return _scalar_wide(*threefry_scalar(key[0], key[1], *_words_of(count)))
     axis, half = _halved(shape)
     place = list(index) or [k.index(0)]
     odd = k.eq(k.rem(place[axis], k.index(2)), k.index(1))
     place[axis] = k.div(place[axis], k.index(2))
     count = counter(k.convert(_flat(half, place), U64))
-    first, second = threefry_scalar(*key, *_words_of(count))
+    first, second = threefry_scalar(key[0], key[1], *_words_of(count))
     return k.convert(k.select(odd, second, first), element_type(out.dtype))
 
 
@@ -233,7 +233,7 @@ def _philox_at(
     lanes = k.index(2 if wide else 4)
     flat = _flat(shape, index)
     count = counter(k.convert(k.div(flat, lanes), U64))
-    words = _philox((*_words_of(count), *key), key, _scalar_product, step, k.bit_xor)
+    words = _philox((*_words_of(count), key[0], key[1]), key, _scalar_product, step, k.bit_xor)
     lane = k.rem(flat, lanes)
     if wide:
         second = k.eq(lane, k.index(1))

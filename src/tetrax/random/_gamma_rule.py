@@ -75,13 +75,13 @@ def _samples(keys: Any, a: Any, log_space: bool) -> Any:
     """One key per sample, split off the given keys; a native loop over the samples."""
     count = math.prod(a.shape[keys.ndim :])
     split = lax.reshape(random_split(keys, (count,)), (a.size,))
-    one = lambda pair: _one_sample(*pair, log_space)
+    one = lambda pair: _one_sample(pair[0], pair[1], log_space)
     return lax.reshape(lax.map(one, (split, lax.reshape(a, (a.size,)))), a.shape)
 
 
 @functools.lru_cache(1024)
 def _program(avals: tuple[ShapedArray, ...], log_space: bool) -> Inline:
-    return Inline(stage(lambda *xs: ([_samples(*xs, log_space)], None), avals)[0])
+    return Inline(stage(lambda key, a: ([_samples(key, a, log_space)], None), avals)[0])
 
 
 class RandomGamma(Primitive):

@@ -24,7 +24,7 @@ from tetrax.ops.reduce import reduce_max
 from tetrax.ops.select import select
 from tetrax.ops.structure import batch_at, broadcast_in_dim, full, move_axis, reduce_sum, transpose
 from tetrax.runtime.array import as_value
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, rule
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.value import get_aval
 
@@ -42,9 +42,13 @@ class Decomposition(Primitive):
 
     ranks: tuple[int, ...] = (2,)
 
+    @rule
+    @rule
     def results(self, *avals: ShapedArray, **params: Any) -> Any:
         raise NotImplementedError
 
+    @rule
+    @rule
     def one(self, *arrays: np.ndarray, **params: Any) -> Any:
         raise NotImplementedError
 
@@ -93,6 +97,7 @@ class Decomposition(Primitive):
                 out[index] = value
         return outs if self.multiple_results else outs[0]
 
+    @rule
     def batch(self, operands: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         size = batch_size(operands, dims)
         moved = [batch_at(x, dim, size) for x, dim in zip(operands, dims, strict=True)]
@@ -111,9 +116,9 @@ def need_square(name: str, aval: ShapedArray) -> None:
         )
 
 
-def routine(name: str, dtype: Any) -> Callable[..., Any]:
-    """SciPy's wrapper of a LAPACK routine for `dtype`, named without its first letter."""
-    return getattr(lapack, _LETTERS[dtype.name] + name)
+def routine(name: str, dtype: Any, library: Any = lapack) -> Callable[..., Any]:
+    """SciPy's wrapper of a LAPACK (or BLAS) routine for `dtype`, named without its first letter."""
+    return getattr(library, _LETTERS[dtype.name] + name)
 
 
 def hermitian_name(dtype: Any, real: str, complex_: str) -> str:
@@ -189,12 +194,12 @@ def masked(x: Any, mask: np.ndarray) -> Any:
 
 def tril(x: Any, k: int = 0) -> Any:
     """The lower triangle, up to diagonal `k`."""
-    return masked(x, np.tri(*x.shape[-2:], k, dtype=np.bool_))
+    return masked(x, np.tri(x.shape[-2], x.shape[-1], k, dtype=np.bool_))
 
 
 def triu(x: Any, k: int = 0) -> Any:
     """The upper triangle, from diagonal `k` on."""
-    return masked(x, ~np.tri(*x.shape[-2:], k - 1, dtype=np.bool_))
+    return masked(x, ~np.tri(x.shape[-2], x.shape[-1], k - 1, dtype=np.bool_))
 
 
 def identity(like: Any) -> Any:

@@ -144,10 +144,10 @@ class Schur(Decomposition):
             return nan_like(*[x] * count)
         output = "complex" if x.dtype.kind == "c" else "real"
         try:
-            form, vectors = linalg.schur(x, output=output, check_finite=False)
+            found: Any = linalg.schur(x, output=output, check_finite=False)
         except linalg.LinAlgError:
             return nan_like(*[x] * count)
-        return [form, vectors][:count]
+        return list(found[:count])
 
 
 class Hessenberg(Decomposition):

@@ -14,6 +14,7 @@ import numpy as np
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import I32, U8
 from tetrax.ir.views import Stored, element_type, parts
+from tetrax.ops.base import real_dtype
 from tetrax.ops.nests import load_scalar, store_scalar
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
@@ -59,7 +60,7 @@ class Lapack:
         """A temporary array, of real numbers for `real`."""
         count = int(np.prod(shape))
         width = 1 if real else parts(self.dtype)
-        dtype = np.zeros((), self.dtype).real.dtype if real else self.dtype
+        dtype = real_dtype(self.dtype) if real else self.dtype
         buffer = self.builder.temporary(self.element, max(count * width, 1))
         return Stored(buffer, shape, dtype)
 

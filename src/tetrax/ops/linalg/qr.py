@@ -141,7 +141,8 @@ class Qr(Decomposition):
         if x.size == 0:
             return self._empty(x, pivoting, full_matrices)
         mode = "full" if full_matrices else "economic"
-        q, r, *order = linalg.qr(x, mode=mode, pivoting=pivoting, check_finite=False)
+        found: Any = linalg.qr(x, mode=mode, pivoting=pivoting, check_finite=False)
+        q, r, *order = found
         return [q, r, *(p.astype(np.int32) for p in order)]
 
     def _empty(self, x: np.ndarray, pivoting: bool, full_matrices: bool) -> list[np.ndarray]:

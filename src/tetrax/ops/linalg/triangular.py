@@ -19,6 +19,7 @@ from tetrax.ops.linalg.base import (
     move_axis,
     narrowed,
     need_square,
+    routine,
     swapped,
     tril,
     triu,
@@ -28,9 +29,6 @@ from tetrax.ops.linalg.emit import Lapack, batch_count, copy_conjugate, has_no_e
 from tetrax.ops.structure import reshape
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.value import get_aval
-
-_TRSM = {"float32": blas.strsm, "float64": blas.dtrsm, "complex64": blas.ctrsm}
-_TRSM["complex128"] = blas.ztrsm
 
 
 class TriangularSolve(Decomposition):
@@ -55,7 +53,7 @@ class TriangularSolve(Decomposition):
             a = a.conj()
         operation = (2 if conjugate_a else 1) if transpose_a else 0
         # Row-major matrices are the transposed column-major ones: sides and triangles swap.
-        solved = _TRSM[a.dtype.name](
+        solved = routine("trsm", a.dtype, blas)(
             1.0, a.T, b.T, side=left_side, lower=not lower, trans_a=operation, diag=unit_diagonal
         )
         return solved.T

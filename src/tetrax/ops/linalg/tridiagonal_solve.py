@@ -55,7 +55,8 @@ class TridiagonalSolve(Decomposition):
         out = self.bind(*primals, perturb_singular=perturb_singular)
         *d_diagonals, rhs = tangents
         if any(type(t) is not Zero for t in d_diagonals):
-            moved = _product(*(instantiate(t) for t in d_diagonals), out)
+            dl, d, du = (instantiate(t) for t in d_diagonals)
+            moved = _product(dl, d, du, out)
             rhs = add_tangents(rhs, neg(moved))
         if type(rhs) is Zero:
             return out, rhs
