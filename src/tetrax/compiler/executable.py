@@ -66,9 +66,9 @@ class Executable:
         for shape, dtype, aval in self._outs:
             npy = np.empty(shape, dtype)
             out = Array(npy, aval)
-            out._address = npy.__array_interface__["data"][0]
+            out._address = address = address_of(npy)
             npy.flags.writeable = False
-            addresses.append(out._address)
+            addresses.append(address)
             outs.append(out)
         addresses += self._constant_addresses
         table = self._table_type(*addresses)

@@ -124,7 +124,7 @@ def reduce_sum(variables: Sequence[tuple[Expr, int]], value: Scalar) -> Scalar:
 def fold(
     variables: Sequence[tuple[Expr, int]],
     initial: Sequence[Scalar],
-    step: Callable[[Sequence[Scalar]], Sequence[Scalar]],
+    step: Callable[[Sequence[Any]], Sequence[Any]],
     reassociate: str | None = None,
 ) -> list[Scalar]:
     """A loop nest with accumulators: `step` maps their values before a step to those after it."""

@@ -140,6 +140,7 @@ class Convolution(Bilinear):
             return axis_out_of(out_spec[0], size, out), out_spec[0]
         if lhs_dim is None and groups == batch_groups == 1:
             # One convolution with all the windows' features.
+            assert rhs_dim is not None  # one of the two is batched
             rhs = axis_into(rhs_dim, rhs_spec[0], rhs)
             out = self.bind(lhs, rhs, **params)
             return axis_out_of(out_spec[1], size, out), out_spec[1]
@@ -156,7 +157,7 @@ class Convolution(Bilinear):
 
     def flops(self, avals: Sequence[ShapedArray], params: dict) -> int:
         """Additions and multiplications of a call."""
-        shape = _result_shape(*avals, params)
+        shape = _result_shape(avals[0], avals[1], params)
         features = avals[1].shape[params["dimension_numbers"].rhs_spec[0]]
         return 2 * ax.product(shape) * (avals[1].size // max(features, 1))
 

@@ -360,6 +360,7 @@ class _Windows:
 
     def _write(self, target: Any, size: Any, n: int) -> None:
         """Copy the product to where the result has it."""
+        assert self.result is not None
         inner_rows = self.inner_rows
         inner = ax.product([axis.extent for axis in inner_rows])
         extents = [size, *(axis.extent for axis in inner_rows), n]

@@ -219,7 +219,8 @@ def select_n(which: Any, *cases: Any) -> Any:
     """
     if not cases:
         raise ValueError("select_n() must have at least one case")
-    values = matched("select_n", cases) if len(cases) > 1 else [as_value(cases[0])]
+    first, *others = cases
+    values = matched("select_n", cases) if others else [as_value(first)]
     return select_n_p.bind(as_value(which), *values)
 
 

@@ -268,7 +268,7 @@ class ReduceSum(Linear):
         return context.reduce("add", operands, outs, axes)
 
 
-def widened(x: View, index: Sequence[Any]) -> scalar.Scalar:
+def widened(x: View, index: Sequence[Any]) -> Any:
     """The scalar of `x` at `index` in a type arithmetic is done in (float32 for narrow floats)."""
     value = x.at(tuple(index))
     if x.scalar.is_storage:

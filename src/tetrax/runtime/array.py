@@ -47,12 +47,13 @@ class Array(Value):
     @property
     def address(self) -> int:
         """Where the elements are, in row-major order, for native code. Raises as `_value` does."""
-        if self._address is None:
+        found = self._address
+        if found is None:
             npy = self._value
             if not npy.flags.c_contiguous:
                 npy = self._npy = _frozen(np.ascontiguousarray(npy))
-            self._address = npy.__array_interface__["data"][0]
-        return self._address
+            found = self._address = int(npy.__array_interface__["data"][0])
+        return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self._value
