@@ -18,7 +18,12 @@ def execute(text: str, arguments: Sequence[np.ndarray]) -> list[np.ndarray]:
     backend = xla_bridge.get_backend("cpu")
     device = backend.local_devices()[0]
     devices = _jax.DeviceList((device,))
-    compiled = backend.compile_and_load(text, devices, xla_client.CompileOptions())
+    options = xla_client.CompileOptions()
+    debug = options.executable_build_options.debug_options
+    # What is tested is the text, not how fast XLA's code for it runs.
+    debug.xla_backend_optimization_level = 0
+    debug.xla_llvm_disable_expensive_passes = True
+    compiled = backend.compile_and_load(text, devices, options)
     with jax.enable_x64(True):
         buffers = [jax.device_put(np.asarray(x), device) for x in arguments]
     results: Any = compiled.execute_sharded(buffers)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from tetrax.compiler.stablehlo.elementwise import ElementwiseRules, Outs
-from tetrax.ir.stablehlo import Handle
+from tetrax.ir.stablehlo import Handle, enum
+from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import add
 from tetrax.ops.bits_and_compare import (
     bitwise_and,
@@ -153,6 +154,30 @@ class RandomRules(ElementwiseRules):
         self, name: str, operands: Sequence[Handle], outs: Outs, params: dict[str, Any]
     ) -> Handle:
         return self.compose(lambda *xs: [_DRAWS[name](*xs, **params)], *operands)[0]
+
+    def rng_bit_generator(
+        self, operands: Sequence[Handle], outs: Outs, algorithm: str
+    ) -> list[Handle]:
+        """XLA's generators keep two 64-bit words; bits are drawn in words of 32 or 64."""
+        (state,) = operands
+        new, bits = outs
+        words = ShapedArray((2,), _U64)
+        if state.dtype == _U32:
+            state = self.op("reshape", [state], [state.aval.update(shape=(2, 2))])
+            state = self.op("bitcast_convert", [state], [words])
+        drawn = bits if bits.dtype == _U64 else bits.update(dtype=_U32)
+        kind = enum("rng_algorithm", algorithm.removeprefix("RNG_"))
+        state, values = self.op("rng_bit_generator", [state], [words, drawn], rng_algorithm=kind)
+        if new.dtype == _U32:
+            state = self.op("bitcast_convert", [state], [new.update(shape=(2, 2))])
+            state = self.op("reshape", [state], [new])
+        return [state, self.convert([values], [bits])]
+
+    def rng_uniform(self, operands: Sequence[Handle], outs: Outs) -> Handle:
+        shape = np.array(outs[0].shape, np.int64)
+        extents = self.constant(shape, ShapedArray(shape.shape, np.int64))
+        kind = enum("rng_distribution", "UNIFORM")
+        return self.op("rng", [*operands, extents], outs, rng_distribution=kind)
 
     def threefry(self, operands: Sequence[Handle], outs: Outs) -> list[Handle]:
         return self.compose(lambda *xs: list(_threefry(*xs)), *operands)
