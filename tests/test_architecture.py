@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("higher_order",),
     (
         *("lax", "numpy", "scipy", "random", "nn", "image", "flatten_util", "debug", "profiler"),
-        *("export", "interop", "distributed"),
+        *("segment", "export", "interop", "distributed"),
     ),
     ("experimental",),
     ("compat",),

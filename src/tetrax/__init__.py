@@ -87,8 +87,11 @@ _LAZY = {
     "custom_derivatives": "tetrax.higher_order.custom_derivatives",
     "debug": "tetrax.debug",
     "experimental": "tetrax.experimental",
+    "flatten_util": "tetrax.flatten_util",
     "nn": "tetrax.nn",
     "random": "tetrax.random",
+    "scipy": "tetrax.scipy",
+    "segment": "tetrax.segment",
     "stages": "tetrax.higher_order.stages",
 }
 
