@@ -10,7 +10,7 @@ import numpy as np
 from tetrax import tree
 from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
 from tetrax.ir.control import Inline
-from tetrax.ir.program import ClosedProgram, Effects, Program
+from tetrax.ir.program import ClosedProgram, Effects, Literal, Program
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.base import TestFacts, register
 from tetrax.ops.convert import optimization_barrier_p
@@ -23,7 +23,7 @@ from tetrax.tracing.trace import current_trace
 from tetrax.tracing.value import get_aval
 from tetrax.transforms.flat import debug_info, flatten_function
 from tetrax.transforms.jvp import jvp_program
-from tetrax.transforms.partial import PartialTrace, partial_eval_program
+from tetrax.transforms.partial import PartialTrace, live_equations, partial_eval_program
 from tetrax.transforms.transpose import backward_pass
 from tetrax.transforms.vmap import AxisData, batch_program
 
@@ -69,11 +69,11 @@ class Checkpoint(Primitive):
         saved_vars = _saved(jaxpr.program, unknown, policy)
         known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
         count = sum(not u for u in out_unknown)
+        later, saved_vars = _later_from_saved(jaxpr, out_unknown, saved_vars)
         forward = _known_with_saved(jaxpr, unknown, out_unknown, saved_vars)
         with current_trace(trace.parent):
             results = self.bind(*known_args, jaxpr=forward, policy=policy, **params)
         known_outs, saved = iter(results[:count]), results[count:]
-        later = _later_from_saved(jaxpr, out_unknown, saved_vars)
         recorded = iter(
             trace.record(
                 self,
@@ -135,14 +135,19 @@ def _saved(program: Program, unknown: Sequence[bool], policy: Policy | None) -> 
         return []
     known = {v for v, u in zip(program.invars, unknown, strict=True) if not u}
     known.update(program.constvars)
-    saved = []
+    saved: dict[Any, None] = {}
+    refused: set[Any] = set()
     for eqn in program.eqns:
-        if all(not hasattr(a, "aval") or a in known or hasattr(a, "val") for a in eqn.invars):
-            known.update(eqn.outvars)
-            verdict = policy(eqn.primitive, *[a.aval for a in eqn.invars], **eqn.params)
-            if verdict is True or getattr(verdict, "saves", False):
-                saved.extend(eqn.outvars)
-    return saved
+        if not all(isinstance(a, Literal) or a in known for a in eqn.invars):
+            continue
+        known.update(eqn.outvars)
+        verdict = policy(eqn.primitive, *[a.aval for a in eqn.invars], **eqn.params)
+        if verdict is True:
+            saved.update(dict.fromkeys(eqn.outvars))
+        elif isinstance(verdict, Refused):
+            # The value is the same under its name: refusing the name refuses the value.
+            refused.update(a for a in eqn.invars if not isinstance(a, Literal))
+    return [var for var in saved if var not in refused]
 
 
 def _known_with_saved(
@@ -162,15 +167,22 @@ def _known_with_saved(
 
 def _later_from_saved(
     closed: ClosedProgram, out_unknown: Sequence[bool], saved: list[Any]
-) -> ClosedProgram:
-    """(all inputs, saved values) to the unknown results; saved values are not computed again."""
+) -> tuple[ClosedProgram, list[Any]]:
+    """(all inputs, saved values) to the unknown results, and the saved values that it needs.
+
+    Saved values are not computed again.
+    """
     program = closed.program
     stored = set(saved)
-    eqns = [e for e in program.eqns if not all(v in stored for v in e.outvars)]
     outvars = [v for v, u in zip(program.outvars, out_unknown, strict=True) if u]
+    eqns = [e for e in program.eqns if not all(v in stored for v in e.outvars)]
+    eqns = live_equations(eqns, outvars)
+    read = {a for e in eqns for a in e.invars if not isinstance(a, Literal)}
+    needed = [v for v in saved if v in read]
+    invars = [*program.invars, *needed]
     return ClosedProgram(
-        program.replace(invars=[*program.invars, *saved], eqns=eqns, outvars=outvars), closed.consts
-    )
+        program.replace(invars=invars, eqns=eqns, outvars=outvars), closed.consts
+    ), needed
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -212,10 +224,11 @@ def checkpoint_name(x: Any, name: str) -> Any:
 # -- policies --------------------------------------------------------------------------------------
 
 
-class _Offload:
-    """A verdict that JAX's offload policies give: kept, on the host. Here memory is one."""
+class Refused:
+    """A verdict of a policy about a named value: not stored, under whatever name."""
 
-    saves = True
+    def __bool__(self) -> bool:
+        return False
 
 
 class CheckpointPolicies:
@@ -261,7 +274,7 @@ class CheckpointPolicies:
     def save_anything_except_these_names(*names: str) -> Policy:
         hidden = set(names)
         return lambda primitive, *args, **params: (
-            primitive.name != "name" or params["name"] not in hidden
+            Refused() if primitive.name == "name" and params["name"] in hidden else True
         )
 
     @staticmethod

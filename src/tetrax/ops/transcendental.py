@@ -131,7 +131,7 @@ logistic_p = _function(
     "logistic",
 )
 sin_p = _function("sin", complex_math.sin, np.sin, lambda t, out, x: mul(t, cos(x)), "sine")
-cos_p = _function("cos", complex_math.cos, np.cos, lambda t, out, x: neg(mul(t, sin(x))), "cosine")
+cos_p = _function("cos", complex_math.cos, np.cos, lambda t, out, x: mul(t, neg(sin(x))), "cosine")
 tan_p = _function(
     "tan",
     complex_math.tan,

@@ -108,6 +108,8 @@ EXTRAS: dict[str, dict[str, Any]] = {
         "checkpoint": "tetrax.higher_order.checkpoint:checkpoint",
         "checkpoint_name": "tetrax.higher_order.checkpoint:checkpoint_name",
         "checkpoint_policies": "tetrax.higher_order.checkpoint:checkpoint_policies",
+        "print_saved_residuals": "tetrax.higher_order.residuals:print_saved_residuals",
+        "saved_residuals": "tetrax.higher_order.residuals:saved_residuals",
     },
     "jax.interpreters.ad": {
         "Zero": "tetrax.tracing.symbolic:Zero",
