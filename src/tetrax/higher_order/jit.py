@@ -159,7 +159,7 @@ class Jitted:
             positions, names = self._static_places(len(args))
             static = _static_key(self._fun, args, kwargs, positions, names)
             leaves, in_tree = self._dynamic(args, kwargs)
-        elif not kwargs and all([type(x) is Array for x in args]):
+        elif not kwargs and all(type(x) is Array for x in args):
             # The common call needs no flattening.
             static, leaves, in_tree = None, list(args), _plain_tree(len(args))
         else:

@@ -424,7 +424,7 @@ def fori_loop(
     With bounds known while tracing it is a scan, so reverse mode works.
 
     >>> fori_loop(0, 5, lambda i, x: x + i, 0)
-    Array(10, dtype=int32)
+    Array(10, dtype=int32, weak_type=True)
     """
     if not callable(body_fun):
         raise TypeError("lax.fori_loop: body_fun argument should be callable.")
