@@ -231,7 +231,7 @@ def where(condition: Real, x: Number, y: Number) -> Number:
         x, y = number._lifted(x), number._lifted(y)
         values = where(condition, x.value, y.value)
         return Dual(values, where(condition, x.tangent, y.tangent))
-    like = x if isinstance(x, Real) else y
+    like: Any = x if isinstance(x, Real) else y
     x, y = like._lifted(x), like._lifted(y)
     return condition._with("select", x, y)
 

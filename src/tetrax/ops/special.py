@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scipy import special
-
 import numpy as np
+from scipy import special
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_constants import const
 from tetrax.ir.kernel_types import F32

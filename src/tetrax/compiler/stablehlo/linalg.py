@@ -1,8 +1,8 @@
 """StableHLO of linear algebra.
 
 StableHLO has Cholesky factors and triangular systems. QR and eigenvectors of Hermitian matrices
-are calls by name that XLA expands on every device; LU is a loop. What is left of LAPACK (singular
-values, general eigenvalues and their relatives) has no rule.
+are calls by name that XLA expands on every device; LU and tridiagonal systems are loops. What is
+left of LAPACK (singular values, general eigenvalues and their relatives) has no rule.
 """
 
 from __future__ import annotations
@@ -12,33 +12,23 @@ from typing import Any
 
 import numpy as np
 from tetrax import errors
-from tetrax.compiler.stablehlo.elementwise import ElementwiseRules, Outs
+from tetrax.compiler.stablehlo.elementwise import Outs
+from tetrax.compiler.stablehlo.indexing import IndexingRules
+from tetrax.compiler.stablehlo.linalg_steps import elimination_step, exchange_step, nan_or, refined
 from tetrax.ir.stablehlo import Handle, boolean, enum, i32
 from tetrax.ir.types import ShapedArray
-from tetrax.ops.arithmetic import abs, add, div, mul, sub
-from tetrax.ops.base import dtype_kind
-from tetrax.ops.bits_and_compare import bitwise_and, eq, gt, le, lt, ne
-from tetrax.ops.convert import convert_element_type, imag, real
-from tetrax.ops.creation import broadcasted_iota
+from tetrax.ops.arithmetic import add, div, mul, sub
+from tetrax.ops.convert import convert_element_type
 from tetrax.ops.join import concatenate
 from tetrax.ops.linalg.base import (
     adjoint,
-    columns,
-    conjugate,
-    identity,
     leading,
     matmul,
-    real_part,
-    rows,
     swapped,
     tril,
     triu,
 )
-from tetrax.ops.reduce import argmax, reduce_or
-from tetrax.ops.select import select
-from tetrax.ops.structure import broadcast_in_dim, full, reduce_sum, zeros
-from tetrax.ops.transcendental import sqrt
-from tetrax.tracing.value import get_aval
+from tetrax.ops.structure import broadcast_in_dim, full, move_axis
 
 _I32, _INDEX = np.dtype(np.int32), np.dtype(np.int64)
 _FLAG = ShapedArray((), np.bool_)
@@ -46,109 +36,7 @@ _FLAG = ShapedArray((), np.bool_)
 _EIGH = '"{},1,100,1e-12"'
 
 
-def _nan_or(x: Any) -> Any:
-    """All NaN where a matrix has one."""
-    axes = (x.ndim - 2, x.ndim - 1)
-    failed = broadcast_in_dim(reduce_or(ne(x, x), axes), x.shape, range(x.ndim - 2))
-    return select(failed, full(x.shape, np.nan, x.dtype), x)
-
-
-def _norm(x: Any) -> Any:
-    """Frobenius norms of matrices, for every element."""
-    square = mul(x, conjugate(x))
-    rank = get_aval(x).ndim
-    return _spread(sqrt(real_part(reduce_sum(square, (rank - 2, rank - 1)))), get_aval(x).shape)
-
-
-def _refined(x: Any, vectors: Any, values: Any) -> Any:
-    """One step towards eigenvectors of full precision: XLA's rotations stop at half the digits.
-
-    T. Ogita and K. Aishima, "Iterative refinement for symmetric eigenvalue decomposition" (2018).
-    """
-    aval = get_aval(x)
-    unit = identity(x)
-    error = sub(unit, matmul(adjoint(vectors), vectors))
-    inner = matmul(adjoint(vectors), matmul(x, vectors))
-    right, left = rows(values, aval.shape), columns(values, aval.shape)
-    rest = sub(inner, mul(unit, right))
-    limit = mul(add(_norm(rest), mul(_norm(x), _norm(error))), 2)
-    gap = sub(right, left)
-    alike = le(abs(gap), limit)
-    turned = div(add(rest, mul(error, right)), select(alike, full(aval.shape, 1, aval.dtype), gap))
-    change = select(alike, mul(error, 0.5), turned)
-    return add(vectors, matmul(vectors, change))
-
-
-def _spread(x: Any, shape: Sequence[int]) -> Any:
-    """One value per matrix, for each of its elements."""
-    rank = get_aval(x).ndim
-    return broadcast_in_dim(x, shape, range(rank))
-
-
-def _places(shape: Sequence[int], axis: int) -> Any:
-    return broadcasted_iota(_I32, shape, axis)
-
-
-def _picked(x: Any, mask: Any, axis: int) -> Any:
-    """The only element along `axis` that `mask` allows; exact, also beside infinities."""
-    return reduce_sum(select(mask, x, zeros(get_aval(x))), (axis,))
-
-
-def _magnitude(x: Any) -> Any:
-    """What LAPACK compares pivots by."""
-    if dtype_kind(get_aval(x).dtype) == "c":
-        return add(abs(real(x)), abs(imag(x)))
-    return abs(x)
-
-
-def _exchanged(order: Any, first: Any, second: Any) -> Any:
-    """A vector (per matrix) with the elements at two places exchanged."""
-    shape = get_aval(order).shape
-    axis = len(shape) - 1
-    places = _places(shape, axis)
-    at_first, at_second = eq(places, _spread(first, shape)), eq(places, _spread(second, shape))
-    one, other = _picked(order, at_first, axis), _picked(order, at_second, axis)
-    swapped_in = select(at_second, _spread(one, shape), order)
-    return select(at_first, _spread(other, shape), swapped_in)
-
-
-def _elimination_step(k: Any, x: Any, pivots: Any, order: Any) -> list[Any]:
-    """Column `k` of Gaussian elimination with partial pivoting."""
-    shape = get_aval(x).shape
-    rank, batch = len(shape), shape[:-2]
-    row, column = _places(shape, rank - 2), _places(shape, rank - 1)
-    here = _spread(k, shape)
-    candidates = _picked(x, eq(column, here), rank - 1)
-    size = _magnitude(candidates)
-    rows = _places(get_aval(size).shape, rank - 2)
-    above = lt(rows, _spread(k, get_aval(size).shape))
-    size = select(above, full(get_aval(size).shape, -1, get_aval(size).dtype), size)
-    pivot = argmax(size, rank - 2, _I32)
-    at_pivot = eq(row, _spread(pivot, shape))
-    top, low = _picked(x, eq(row, here), rank - 2), _picked(x, at_pivot, rank - 2)
-    wide = lambda line: broadcast_in_dim(line, shape, (*range(rank - 2), rank - 1))
-    x = select(eq(row, here), wide(low), select(at_pivot, wide(top), x))
-    line = get_aval(low).shape
-    divisor = _picked(low, eq(_places(line, rank - 2), _spread(k, line)), rank - 2)
-    safe = select(eq(divisor, zeros(get_aval(divisor))), full(batch, 1, get_aval(x).dtype), divisor)
-    below = gt(row, here)
-    factors = select(bitwise_and(below, eq(column, here)), div(x, _spread(safe, shape)), x)
-    factor = _spread(_picked(factors, eq(column, here), rank - 1), shape)
-    reduced = sub(factors, mul(factor, wide(low)))
-    x = select(bitwise_and(below, gt(column, here)), reduced, factors)
-    spot = eq(_places(get_aval(pivots).shape, rank - 2), _spread(k, get_aval(pivots).shape))
-    pivots = select(spot, _spread(pivot, get_aval(pivots).shape), pivots)
-    return [x, pivots, _exchanged(order, broadcast_in_dim(k, batch, ()), pivot)]
-
-
-def _exchange_step(k: Any, order: Any, pivots: Any) -> list[Any]:
-    shape = get_aval(pivots).shape
-    axis = len(shape) - 1
-    pivot = _picked(pivots, eq(_places(shape, axis), _spread(k, shape)), axis)
-    return [_exchanged(order, broadcast_in_dim(k, shape[:-1], ()), pivot), pivots]
-
-
-class LinalgRules(ElementwiseRules):
+class LinalgRules(IndexingRules):
     """Decompositions and systems."""
 
     def linalg(
@@ -161,7 +49,7 @@ class LinalgRules(ElementwiseRules):
 
     def _cholesky(self, operands: Sequence[Handle], outs: Outs) -> Handle:
         factor = self.op("cholesky", operands, outs, lower=boolean(True))
-        return self.compose(lambda a: [_nan_or(tril(a))], factor)[0]
+        return self.compose(lambda a: [nan_or(tril(a))], factor)[0]
 
     def _triangular_solve(
         self,
@@ -275,7 +163,7 @@ class LinalgRules(ElementwiseRules):
 
         def refine(x: Any, vectors: Any, values: Any) -> list[Any]:
             whole = add(side(x), adjoint(side(x, strict)))
-            return [_refined(whole, vectors, convert_element_type(values, x.dtype))]
+            return [refined(whole, vectors, convert_element_type(values, x.dtype))]
 
         return [self.compose(refine, x, vectors, values)[0], values]
 
@@ -287,14 +175,10 @@ class LinalgRules(ElementwiseRules):
         """`state = step(k, *state)` for k from 0."""
         start = self.scalar(0, _I32)
 
-        def condition(state: list[Handle]) -> list[Handle]:
-            return [self.compare("LT", [state[0], self.scalar(count, _I32)], [_FLAG])]
-
         def body(state: list[Handle]) -> list[Handle]:
-            following = self.op("add", [state[0], self.scalar(1, _I32)], [state[0].aval])
-            return [following, *self.compose(step, *state)]
+            return [self._after(state[0]), *self.compose(step, *state)]
 
-        return self.loop([start, *state], condition, body)[1:]
+        return self.loop([start, *state], self._below(count), body)[1:]
 
     def _rows_in_order(self, aval: ShapedArray) -> Handle:
         places = np.broadcast_to(np.arange(aval.shape[-1], dtype=_I32), aval.shape)
@@ -303,14 +187,74 @@ class LinalgRules(ElementwiseRules):
     def _lu(self, operands: Sequence[Handle], outs: Outs) -> list[Handle]:
         state = [operands[0], self.splat(0, outs[1]), self._rows_in_order(outs[2])]
         count = outs[1].shape[-1]
-        return self._counted(count, state, _elimination_step) if outs[0].size else state
+        return self._counted(count, state, elimination_step) if outs[0].size else state
 
     def _permutation(
         self, operands: Sequence[Handle], outs: Outs, *, permutation_size: int
     ) -> Handle:
         (pivots,) = operands
         state = [self._rows_in_order(outs[0]), pivots]
-        return self._counted(pivots.shape[-1], state, _exchange_step)[0]
+        return self._counted(pivots.shape[-1], state, exchange_step)[0]
+
+    def _tridiagonal_solve(
+        self, operands: Sequence[Handle], outs: Outs, *, perturb_singular: bool
+    ) -> Handle:
+        """Elimination without row exchanges: for matrices whose diagonal dominates."""
+        if perturb_singular:
+            raise errors.MissingRule(
+                "tridiagonal_solve", "stablehlo of perturbed systems", __file__
+            )
+        (out,) = outs
+        count = out.shape[-2]
+        if out.size == 0:
+            return operands[3]
+
+        def rows_first(*xs: Any) -> list[Any]:
+            wide = [broadcast_in_dim(x, out.shape, range(x.ndim)) for x in xs[:3]]
+            return [move_axis(x, out.ndim - 2, 0) for x in (*wide, xs[3])]
+
+        systems = self.compose(rows_first, *operands)
+        whole = systems[0].aval
+        row = whole.update(shape=whole.shape[1:])
+        zeros_, none = self.splat(0, whole), self.splat(0, row)
+
+        def eliminate(dl: Any, d: Any, du: Any, b: Any, above: Any, solved: Any) -> list[Any]:
+            pivot = sub(d, mul(dl, above))
+            return [div(du, pivot), div(sub(b, mul(dl, solved)), pivot)]
+
+        start = [self.scalar(0, _INDEX), *systems, zeros_, zeros_, none, none]
+
+        def forward(state: list[Handle]) -> list[Handle]:
+            place, written = state[0], state[5:7]
+            lines = [self.stacked_read(x, place) for x in state[1:5]]
+            found = self.compose(eliminate, *lines, *state[7:])
+            stored = [
+                self.stacked_write(x, line, place) for x, line in zip(written, found, strict=True)
+            ]
+            return [self._after(place), *state[1:5], *stored, *found]
+
+        uppers, values = self.loop(start, self._below(count), forward)[5:7]
+
+        def backward(state: list[Handle]) -> list[Handle]:
+            counter, uppers, values, solution, below = state
+            last = self.scalar(count - 1, _INDEX)
+            place = self.op("subtract", [last, counter], [counter.aval])
+            lines = [self.stacked_read(x, place) for x in (values, uppers)]
+            (found,) = self.compose(lambda v, u, x: [sub(v, mul(u, x))], *lines, below)
+            solution = self.stacked_write(solution, found, place)
+            return [self._after(counter), uppers, values, solution, found]
+
+        start = [self.scalar(0, _INDEX), uppers, values, zeros_, none]
+        solution = self.loop(start, self._below(count), backward)[3]
+        return self.compose(lambda x: [move_axis(x, 0, out.ndim - 2)], solution)[0]
+
+    def _below(self, count: int) -> Callable[[list[Handle]], list[Handle]]:
+        return lambda state: [
+            self.compare("LT", [state[0], self.scalar(count, state[0].dtype)], [_FLAG])
+        ]
+
+    def _after(self, counter: Handle) -> Handle:
+        return self.op("add", [counter, self.scalar(1, counter.dtype)], [counter.aval])
 
     def _symmetric_product(
         self, operands: Sequence[Handle], outs: Outs, *, alpha: float, beta: float
@@ -339,5 +283,6 @@ _RULES: dict[str, Callable[..., Any]] = {
     "ormqr": LinalgRules._ormqr,
     "qr": LinalgRules._qr,
     "symmetric_product": LinalgRules._symmetric_product,
+    "tridiagonal_solve": LinalgRules._tridiagonal_solve,
     "triangular_solve": LinalgRules._triangular_solve,
 }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from tetrax.compiler.stablehlo.base import listed
-from tetrax.compiler.stablehlo.indexing import IndexingRules
 from tetrax.compiler.stablehlo.linalg import LinalgRules
 from tetrax.compiler.stablehlo.products import ProductRules
 from tetrax.compiler.stablehlo.random import RandomRules
@@ -27,7 +27,6 @@ _INDEX = np.dtype(np.int64)
 class Context(
     ReductionRules,
     RunningRules,
-    IndexingRules,
     ProductRules,
     LinalgRules,
     RandomRules,
@@ -148,10 +147,11 @@ def _elements(value: Any) -> Any:
     return getattr(value, "_value", value)
 
 
-def lower_program(closed: ClosedProgram, name: str = "tetrax") -> str:
-    """The text of a module whose function `main` is `closed`.
+def lower_program(closed: ClosedProgram, name: str = "") -> str:
+    """The text of a module whose function `main` is `closed`; it is called `name`, if given.
 
     Raises MissingRule for operations that StableHLO has nothing for, Python callbacks among them.
     """
     context = Context()
+    name = re.sub(r"\W+", "_", name or f"jit_{closed.program.debug_info.function}").strip("_")
     return context.function(name, closed.in_avals, lambda xs: context.program(closed, xs))

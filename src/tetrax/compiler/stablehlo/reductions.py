@@ -24,7 +24,7 @@ _FLAG = ShapedArray((), np.bool_)
 _IDENTITIES: dict[str, Callable[[Any], Any]] = {
     "add": lambda dtype: 0,
     "multiply": lambda dtype: 1,
-    "and": lambda dtype: ~np.zeros((), dtype),
+    "and": lambda dtype: np.invert(np.zeros((), dtype)),
     "or": lambda dtype: 0,
     "xor": lambda dtype: 0,
     "maximum": smallest,
