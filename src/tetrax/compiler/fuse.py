@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tetrax.compiler.nest import Nest, NestBuilder, NotFusable
+from tetrax.compiler.nest import Nest, NestBuilder
 from tetrax.ir.atoms import DropVar, Var
 from tetrax.ir.program import Equation, Program
 
@@ -24,6 +24,8 @@ MAX_INLINED = 48
 # Values up to this cost (see `Primitive.cost`) are recomputed by every reader.
 CHEAP = 2
 MAX_GROUP_MEMBERS = 24
+# A kernel of more equations than this costs LLVM more than another kernel would.
+MAX_GROUP_EQUATIONS = 128
 MAX_LOOKBACK = 8
 
 
@@ -34,6 +36,7 @@ class Group:
     shape: tuple[int, ...]
     members: list[Var] = field(default_factory=list)
     reads: set[Var] = field(default_factory=set)
+    equations: int = 0
 
 
 Item = Group | Equation
@@ -47,6 +50,8 @@ class Plan:
     stored: set[Var]
     definitions: dict[Var, Equation]
     readers: dict[Var, int]
+    # How many equations computing a stored variable takes.
+    equations: dict[Var, int]
 
     def nest(self, group: Group, writes: list[Var], name: str) -> Nest:
         builder = NestBuilder(group.shape, self.definitions, self.stored.__contains__)
@@ -64,7 +69,7 @@ def is_pure(eqn: Equation) -> bool:
 def fuse(program: Program) -> Plan:
     """Decide what is stored and group the pure equations."""
     decisions = _Decisions(program)
-    plan = Plan([], decisions.stored, decisions.definitions, decisions.readers)
+    plan = Plan([], decisions.stored, decisions.definitions, decisions.readers, decisions.equations)
     for eqn in program.eqns:
         if not is_pure(eqn):
             plan.items.append(eqn)
@@ -82,6 +87,7 @@ class _Decisions:
         self.definitions: dict[Var, Equation] = {}
         self.readers: dict[Var, int] = defaultdict(int)
         self.stored: set[Var] = {*program.constvars, *program.invars}
+        self.equations: dict[Var, int] = {}
         self._inlined: dict[Var, int] = {}
         self._cost: dict[Var, int] = {}
         self._rereads: set[Var] = set()
@@ -113,6 +119,7 @@ class _Decisions:
             self.definitions[var] = eqn
             if self._must_store(eqn, var, inlined, cost):
                 self.stored.add(var)
+                self.equations[var] = inlined
             else:
                 self._inlined[var], self._cost[var] = inlined, cost
 
@@ -127,12 +134,14 @@ def _place(plan: Plan, var: Var) -> None:
     """Put `var` into a group that takes it, or into a new one at the end."""
     own = Group(var.aval.shape, [var])
     own.reads = set(plan.nest(own, [var], "probe").reads)
+    own.equations = plan.equations[var]
     for distance, item in enumerate(reversed(plan.items)):
         if distance >= MAX_LOOKBACK:
             break
         if isinstance(item, Group) and _joins(plan, item, own):
             item.members.append(var)
             item.reads |= own.reads - set(item.members)
+            item.equations += own.equations
             return
         if own.reads & _writes(item):
             break
@@ -142,15 +151,13 @@ def _place(plan: Plan, var: Var) -> None:
 def _joins(plan: Plan, group: Group, own: Group) -> bool:
     if group.shape != own.shape or len(group.members) >= MAX_GROUP_MEMBERS:
         return False
+    if group.equations + own.equations > MAX_GROUP_EQUATIONS:
+        return False
     shared = own.reads & (group.reads | set(group.members))
     if not shared or own.members[0].aval.size == 0:
         return False
-    try:
-        merged = Group(group.shape, [*group.members, *own.members])
-        plan.nest(merged, merged.members, "probe")
-    except NotFusable:
-        return False
-    return True
+    builder = NestBuilder(group.shape, plan.definitions, plan.stored.__contains__)
+    return builder.fits(group.members, own.members[0])
 
 
 def _writes(item: Item) -> set[Var]:

@@ -80,6 +80,23 @@ class NestBuilder:
         buffers = (*self.buffers.values(), *outputs.values())
         return Nest(k.Kernel(name, buffers, (), body), reads, tuple(writes))
 
+    def fits(self, members: Sequence[Var], var: Var) -> bool:
+        """Whether `var` can be computed in one nest with `members`, all at the same index.
+
+        The members stand as unknown scalars here, so the cost is that of `var` alone.
+        """
+        self.flat = None
+        self.identity = tuple(
+            k.index(0) if extent == 1 else k.index_variable(f"i{axis}", extent)
+            for axis, extent in enumerate(self.shape)
+        )
+        self.members = {member: _unknown(member) for member in members}
+        try:
+            self._definition_view(var).at(self.identity)
+        except NotFusable:
+            return False
+        return True
+
     # -- views ---------------------------------------------------------------------------------
 
     def _compute(self, members: Sequence[Var]) -> bool:
@@ -226,6 +243,12 @@ def store_element(buffer: Buffer, offset: Expr, value: s.Scalar) -> list[k.State
         k.store(buffer, double, value.re),
         k.store(buffer, k.add(double, k.index(1)), value.im),
     ]
+
+
+def _unknown(var: Var) -> s.Scalar:
+    """A scalar of the type of `var` that stands for its value."""
+    kind = element_type(var.aval.dtype)
+    return s.from_parts([k.variable("member", kind) for _ in range(parts(var.aval.dtype))])
 
 
 def constant_view(literal: Literal) -> View:
