@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
-from tetrax.scipy import linalg, special, stats
+from tetrax.scipy import (
+    cluster,
+    fft,
+    integrate,
+    linalg,
+    ndimage,
+    optimize,
+    signal,
+    sparse,
+    special,
+    stats,
+)
 
-__all__ = ["linalg", "special", "stats"]
+__all__ = [
+    "cluster",
+    "fft",
+    "integrate",
+    "linalg",
+    "ndimage",
+    "optimize",
+    "signal",
+    "sparse",
+    "special",
+    "stats",
+]
