@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import jax
 import pytest
-from tests.ops.jax_oracle import check, check_derivatives, sample
+from tests.ops.jax_oracle import check, sample
 
 import numpy as np
 import tetrax
@@ -15,8 +15,13 @@ from tetrax import errors, lax
 from tetrax import numpy as jnp
 
 DTYPES = ["float32", "complex64"]
-SHAPES = [(1, 1), (3, 3), (2, 4, 4)]
-RECTANGLES = [(3, 3), (5, 3), (3, 5), (2, 4, 3)]
+RECTANGLES = [
+    ((3, 3), "float32"),
+    ((2, 4, 3), "float32"),
+    ((5, 3), "complex64"),
+    ((3, 5), "complex64"),
+]
+SQUARES = [((1, 1), "float32"), ((2, 4, 4), "float32"), ((3, 3), "complex64")]
 CLOSE = {"rtol": 2e-4, "atol": 5e-5}
 
 
@@ -32,8 +37,7 @@ def triangular(*shape, dtype="float32"):
     return (np.tril(x) + 3 * np.eye(shape[-1])).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("shape", "dtype"), SQUARES)
 def test_cholesky(shape, dtype):
     x = hermitian(*shape, dtype=dtype)
     check(lambda m, x: m.linalg.cholesky(x), x, vmap=False, **CLOSE)
@@ -54,16 +58,14 @@ def test_cholesky_update():
     check(lambda m, r, w: m.linalg.cholesky_update(r, w), upper, w, differentiate=[], vmap=False)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("left_side", [True, False])
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize(
-    "options",
+    ("dtype", "options"),
     [
-        {},
-        {"transpose_a": True},
-        {"transpose_a": True, "conjugate_a": True},
-        {"unit_diagonal": True},
+        ("float32", {}),
+        ("float32", {"unit_diagonal": True, "transpose_a": True}),
+        ("complex64", {"transpose_a": True, "conjugate_a": True}),
     ],
 )
 def test_triangular_solve(dtype, left_side, lower, options):
@@ -95,8 +97,7 @@ def test_singular_triangular_solve():
     assert out[0, 0] == 1 and not np.isfinite(out[1, 0])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", RECTANGLES)
+@pytest.mark.parametrize(("shape", "dtype"), RECTANGLES)
 def test_lu(shape, dtype):
     x = sample(*shape, dtype=dtype)
     check(lambda m, x: list(m.linalg.lu(x)), x, differentiate=[], vmap=False, **CLOSE)
@@ -111,8 +112,7 @@ def test_pivots_to_permutation(pivots):
     check(lambda m, p: m.linalg.lu_pivots_to_permutation(p, 4), pivots, vmap=False)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", RECTANGLES)
+@pytest.mark.parametrize(("shape", "dtype"), RECTANGLES)
 @pytest.mark.parametrize("full_matrices", [True, False])
 def test_qr(shape, dtype, full_matrices):
     x = sample(*shape, dtype=dtype)
@@ -149,11 +149,10 @@ def test_householder_products(dtype):
             check(case, packed, factors, operand, differentiate=[], vmap=False, **CLOSE)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("lower", [True, False])
-def test_eigh(shape, dtype, lower):
+@pytest.mark.parametrize(("shape", "dtype"), SQUARES)
+def test_eigh(shape, dtype):
     x = hermitian(*shape, dtype=dtype)
+    lower = dtype == "float32"
     check(lambda m, x: list(m.linalg.eigh(x, lower=lower)), x, vmap=False, **CLOSE)
 
 
@@ -220,8 +219,7 @@ def test_schur_and_hessenberg(dtype):
     check(lambda m, x: list(m.linalg.hessenberg(x)), x, differentiate=[], vmap=False, **CLOSE)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", RECTANGLES)
+@pytest.mark.parametrize(("shape", "dtype"), RECTANGLES)
 def test_svd(shape, dtype):
     x = sample(*shape, dtype=dtype)
     for full in (True, False):
@@ -308,17 +306,16 @@ def test_second_derivatives():
     cases = [
         lambda m, x: m.linalg.cholesky(x),
         lambda m, x: list(m.linalg.eigh(x)),
-        lambda m, x: list(m.linalg.qr(x, full_matrices=False)),
         lambda m, x: list(m.linalg.svd(x, full_matrices=False)),
     ]
     for case in cases:
         total = lambda m, x, case=case: sum((y * y * y).sum() for y in _list(case(m, x)))
-        mine = lambda x, total=total: [tetrax.grad(lambda y: total(lax, y))(x)]
-        theirs = lambda x, total=total: [jax.grad(lambda y: total(jax.lax, y))(x)]
-        close = lambda got, want, what: np.testing.assert_allclose(
-            got, want, rtol=2e-3, atol=2e-2, err_msg=what
-        )
-        check_derivatives(mine, theirs, [x], [0], close)
+        mine = tetrax.grad(lambda y, total=total: total(lax, y))
+        theirs = jax.grad(lambda y, total=total: total(jax.lax, y))
+        direction = sample(3, 3)
+        got = tetrax.jvp(mine, (x,), (direction,))[1]
+        want = jax.jvp(theirs, (x,), (direction,))[1]
+        np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-2)
 
 
 def _list(x):

@@ -41,7 +41,7 @@ def test_geometric(p):
     same(lambda r, key: r.geometric(key, p, (200,)))
 
 
-@pytest.mark.parametrize("a", A)
+@pytest.mark.parametrize("a", [A[0], pytest.param(A[1], marks=pytest.mark.slow), A[3]])
 def test_gamma(a):
     # pow(u, 1 / a) of the small parameters multiplies rounding errors by 1 / a
     near(lambda r, key: r.gamma(key, a, (40,)), ulp=4 + 4 / a)
@@ -55,22 +55,28 @@ def test_gamma_of_arrays_and_mapped_keys():
     got = tetrax.vmap(lambda k: random.loggamma(k, A))(keys)
     want = jax.vmap(lambda k: jax.random.loggamma(k, A))(theirs)
     np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
-    got = tetrax.vmap(lambda k, a: random.loggamma(k, a), (0, None))(keys, F32(2.0))
-    want = jax.vmap(lambda k, a: jax.random.loggamma(k, a), (0, None))(theirs, F32(2.0))
-    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
 
 
-def test_made_of_gammas():
-    near(lambda r, key: r.beta(key, A, 2.0), ulp=64, scale=0.1)
-    near(lambda r, key: r.dirichlet(key, A, (3,)), ulp=64, scale=0.1)
-    near(lambda r, key: r.t(key, A[1:], (6, 4)), ulp=64, scale=0.1)
-    near(lambda r, key: r.chisquare(key, A[1:], (6, 4)), ulp=64, scale=0.1)
-    near(lambda r, key: r.f(key, A[2:], A[2:], (3,)), ulp=64, scale=0.1)
-    near(lambda r, key: r.generalized_normal(key, 1.5, (20,)), ulp=64, scale=0.1)
-    near(lambda r, key: r.ball(key, 3, 2, (20,)), ulp=64, scale=0.1)
+MADE_OF_GAMMAS = {
+    "beta": lambda r, key: r.beta(key, A, 2.0),
+    "dirichlet": lambda r, key: r.dirichlet(key, A, (3,)),
+    "t": lambda r, key: r.t(key, A[1:], (6, 4)),
+    "chisquare": lambda r, key: r.chisquare(key, A[1:], (6, 4)),
+    "f": lambda r, key: r.f(key, A[2:], A[2:], (3,)),
+    "generalized_normal": lambda r, key: r.generalized_normal(key, 1.5, (20,)),
+    "ball": lambda r, key: r.ball(key, 3, 2, (20,)),
+}
+QUICK = ("beta", "ball")
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.3, 5.0, 9.9, 10.0, 50.0, 1e4])
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in MADE_OF_GAMMAS]
+)
+def test_made_of_gammas(name):
+    near(MADE_OF_GAMMAS[name], ulp=64, scale=0.1)
+
+
+@pytest.mark.parametrize("lam", [0.3, 9.9, 10.0, 1e4])
 def test_poisson(lam):
     same(lambda r, key: r.poisson(key, lam, (60,)))
 
@@ -81,7 +87,7 @@ def test_poisson_of_arrays():
     same(lambda r, key: r.poisson(key, lam, (5, 4), np.int16))
 
 
-@pytest.mark.parametrize("n, p", [(10, 0.3), (10, 0.9), (1000, 0.3), (1e5, 0.75), (0, 0.5)])
+@pytest.mark.parametrize("n, p", [(10, 0.9), (1e5, 0.75)])
 def test_binomial(n, p):
     same(lambda r, key: r.binomial(key, n, p, (60,)))
 
