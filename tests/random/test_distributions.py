@@ -136,3 +136,13 @@ def test_orthogonal(n, m, dtype):
 def test_misuse_is_explained(call, error, words):
     with pytest.raises(error, match=words):
         call(random.key(0))
+
+
+@pytest.mark.parametrize("a", [0.3, 2.0])
+def test_gamma_derivatives(a):
+    for name in ("gamma", "loggamma"):
+        mine = tetrax.grad(lambda a, f=getattr(random, name): f(random.key(0), a, (3,)).sum())
+        theirs = jax.grad(
+            lambda a, f=getattr(jax.random, name): f(jax.random.key(0), a, (3,)).sum()
+        )
+        np.testing.assert_allclose(mine(a), theirs(a), rtol=1e-5)
