@@ -139,10 +139,8 @@ def test_misuse_is_explained(call, error, words):
 
 
 @pytest.mark.parametrize("a", [0.3, 2.0])
-def test_gamma_derivatives(a):
-    for name in ("gamma", "loggamma"):
-        mine = tetrax.grad(lambda a, f=getattr(random, name): f(random.key(0), a, (3,)).sum())
-        theirs = jax.grad(
-            lambda a, f=getattr(jax.random, name): f(jax.random.key(0), a, (3,)).sum()
-        )
-        np.testing.assert_allclose(mine(a), theirs(a), rtol=1e-5)
+@pytest.mark.parametrize("name", ["gamma", "loggamma"])
+def test_gamma_derivatives(name, a):
+    mine = tetrax.grad(lambda a: getattr(random, name)(random.key(0), a, (3,)).sum())
+    theirs = jax.grad(lambda a: getattr(jax.random, name)(jax.random.key(0), a, (3,)).sum())
+    np.testing.assert_allclose(mine(a), theirs(a), rtol=1e-5)
