@@ -88,6 +88,7 @@ _LAZY = {
     "debug": "tetrax.debug",
     "experimental": "tetrax.experimental",
     "flatten_util": "tetrax.flatten_util",
+    "image": "tetrax.image",
     "nn": "tetrax.nn",
     "random": "tetrax.random",
     "scipy": "tetrax.scipy",

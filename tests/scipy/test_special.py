@@ -26,6 +26,8 @@ UNARY = {
     "ndtr": GRID,
     "ndtri": UNIT,
     "log_ndtr": np.array([-30.0, -9.0, -2.0, -0.1, 0.0, 0.3, 2.0, 7.0]),
+    "exp1": np.array([0.01, 0.9, 1.9, 2.1, 7.0, 50.0]),
+    "expi": np.array([-20.0, -3.0, -0.1, 0.1, 2.0, 39.0, 42.0]),
     "gammaln": np.array([-3.3, -0.4, *POSITIVE]),
     "gammasgn": np.array([-3.3, -2.5, -1.0, -0.5, 0.0, 2.0]),
     "gamma": np.array([-3.3, -0.4, 0.3, 1.0, 2.5, 6.0]),

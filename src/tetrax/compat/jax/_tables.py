@@ -17,6 +17,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.tree": ("tetrax.tree",),
     "jax.tree_util": ("tetrax.tree_util",),
     "jax.flatten_util": ("tetrax.flatten_util",),
+    "jax.image": ("tetrax.image",),
     "jax.scipy": ("tetrax.scipy",),
     "jax.scipy.special": ("tetrax.scipy.special",),
     "jax.scipy.linalg": ("tetrax.scipy.linalg",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tetrax.nn import logsumexp
 from tetrax.scipy.special._bessel import i0, i0e, i1, i1e
+from tetrax.scipy.special._exponential import exp1, expi
 from tetrax.scipy.special._gamma import (
     bernoulli,
     beta,
@@ -59,6 +60,8 @@ __all__ = [
     "erfc",
     "erfcx",
     "erfinv",
+    "exp1",
+    "expi",
     "expit",
     "factorial",
     "gamma",

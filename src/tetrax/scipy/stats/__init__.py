@@ -30,6 +30,7 @@ from tetrax.scipy.stats import (
     vonmises,
     wrapcauchy,
 )
+from tetrax.scipy.stats._kde import gaussian_kde
 from tetrax.scipy.stats._summaries import ModeResult, mode, rankdata, sem
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "dirichlet",
     "expon",
     "gamma",
+    "gaussian_kde",
     "gennorm",
     "geom",
     "gumbel_l",
