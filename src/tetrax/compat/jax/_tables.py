@@ -25,6 +25,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.scipy.cluster.vq": ("tetrax.scipy.cluster.vq",),
     "jax.scipy.fft": ("tetrax.scipy.fft",),
     "jax.scipy.integrate": ("tetrax.scipy.integrate",),
+    "jax.scipy.interpolate": ("tetrax.scipy.interpolate",),
     "jax.scipy.ndimage": ("tetrax.scipy.ndimage",),
     "jax.scipy.optimize": ("tetrax.scipy.optimize",),
     "jax.scipy.signal": ("tetrax.scipy.signal",),
