@@ -42,7 +42,7 @@ def solve_triangular(
 ) -> Any:
     """Solve `a @ x = b` for a triangular matrix; `trans` 1 ("T") or 2 ("C") turns the matrix.
 
-    >>> solve_triangular(np.float32([[2, 0], [1, 1]]), np.float32([2, 3]), lower=True)
+    >>> solve_triangular(jnp.array([[2.0, 0], [1, 1]]), jnp.array([2.0, 3]), lower=True)
     Array([1., 2.], dtype=float32)
     """
     turned, conjugate = _turn(trans)
