@@ -268,7 +268,8 @@ def _inline(described: Inline, operands: list[Any], categories: frozenset[str]):
     return _run(described.program, operands, categories)
 
 
-def _states(rest: Sequence[Any], sites: Sequence[Site]) -> list[Payload]:
+def states_of(rest: Sequence[Any], sites: Sequence[Site]) -> list[Payload]:
+    """The state of each site, from one flat list."""
     states, rest = [], list(rest)
     for site in sites:
         size = 1 + len(site.payload)
@@ -308,7 +309,7 @@ def _branch(described: Branch, operands: list[Any], categories: frozenset[str]):
         return run
 
     outs = lax.switch(index, [run_branch(i) for i in range(len(checked))], *args)
-    return list(outs[:count]), list(zip(sites, _states(outs[count:], sites), strict=True))
+    return list(outs[:count]), list(zip(sites, states_of(outs[count:], sites), strict=True))
 
 
 def _scan(described: Scan, operands: list[Any], categories: frozenset[str]):
@@ -320,7 +321,7 @@ def _scan(described: Scan, operands: list[Any], categories: frozenset[str]):
         carry, old = state
         outs = evaluate_closed(checked, *consts, *carry, *xs)
         count = len(described.body.out_avals)
-        new = _states(outs[count:], sites)
+        new = states_of(outs[count:], sites)
         merged = [_merge(o, n) for o, n in zip(old, new, strict=True)]
         return (outs[: described.carry], merged), outs[described.carry : count]
 
@@ -340,14 +341,14 @@ def _while(described: While, operands: list[Any], categories: frozenset[str]):
 
     def test(carry: Any, old: list[Payload]) -> tuple[Any, list[Payload]]:
         outs = evaluate_closed(condition, *cond_consts, *carry)
-        new = _states(outs[1:], cond_sites)
+        new = states_of(outs[1:], cond_sites)
         return outs[0], [_merge(o, n) for o, n in zip(old, new, strict=True)]
 
     def turn(state: Any) -> Any:
         _, carry, cond_states, body_states = state
         outs = evaluate_closed(body, *body_consts, *carry)
         count = len(described.body.out_avals)
-        new = _states(outs[count:], body_sites)
+        new = states_of(outs[count:], body_sites)
         merged = [_merge(o, n) for o, n in zip(body_states, new, strict=True)]
         going, cond_states = test(outs[:count], cond_states)
         return going, outs[:count], cond_states, merged

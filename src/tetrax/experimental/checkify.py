@@ -26,6 +26,7 @@ from tetrax.experimental._sites import (
     float_checks,
     index_checks,
     nan_checks,
+    states_of,
     user_checks,
 )
 from tetrax.higher_order.inspect import shaped
@@ -116,11 +117,7 @@ def checkify(
         program, sites = checked_program(closed, frozenset(errors))
         outs = evaluate_closed(program, *leaves)
         count = len(closed.out_avals)
-        states, rest = [], outs[count:]
-        for site in sites:
-            size = 1 + len(site.payload)
-            states.append(rest[:size])
-            rest = rest[size:]
+        states = states_of(outs[count:], sites)
         return Error(states, tuple(sites)), tree.unflatten(out_tree, outs[:count])
 
     return checked

@@ -10,7 +10,7 @@ import numpy as np
 from tetrax import tree
 from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
 from tetrax.ir.control import Inline
-from tetrax.ir.program import ClosedProgram, Effects, Literal, Program
+from tetrax.ir.program import ClosedProgram, Effects, Literal, Program, live_equations
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.base import TestFacts, register
 from tetrax.ops.convert import optimization_barrier_p
@@ -21,9 +21,9 @@ from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero, is_undefined
 from tetrax.tracing.trace import current_trace
 from tetrax.tracing.value import get_aval
-from tetrax.transforms.flat import debug_info, flatten_function
+from tetrax.transforms.flat import debug_info, flatten_function, with_fixed
 from tetrax.transforms.jvp import jvp_program
-from tetrax.transforms.partial import PartialTrace, live_equations, partial_eval_program
+from tetrax.transforms.partial import PartialTrace, partial_eval_program
 from tetrax.transforms.transpose import backward_pass
 from tetrax.transforms.vmap import AxisData, batch_program
 
@@ -329,13 +329,9 @@ def checkpoint(
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         fixed = {n % len(args) for n in statics if -len(args) <= n < len(args)}
-        dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
-
-        def partial_fun(*values: Any, **named: Any) -> Any:
-            rest = iter(values)
-            full = [x if i in fixed else next(rest) for i, x in enumerate(args)]
-            return fun(*full, **named)
-
+        positions = [i for i in range(len(args)) if i not in fixed]
+        dynamic = tuple(args[i] for i in positions)
+        partial_fun = with_fixed(fun, args, positions)
         leaves, in_tree = tree.flatten((dynamic, kwargs))
         leaves = [as_value(x) for x in leaves]
         closed, out_tree = stage(

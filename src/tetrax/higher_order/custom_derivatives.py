@@ -27,6 +27,7 @@ from tetrax.transforms.flat import (
     flatten_function,
     flatten_output,
     function_name,
+    with_fixed,
 )
 from tetrax.tree_util import Partial
 
@@ -151,7 +152,7 @@ class custom_jvp(_Custom):
         check_argument_leaves(self.fun, "custom_jvp", (tuple(dyn), {}))
         leaves, in_tree = tree.flatten((tuple(dyn), {}))
         leaves = [as_value(x) for x in leaves]
-        fun = flatten_function(_with_fixed(self.fun, args, positions), in_tree)
+        fun = flatten_function(with_fixed(self.fun, args, positions), in_tree)
         rule = self._flat_rule(in_tree, fixed)
         outs, out_tree = custom_jvp_call_p.bind(
             fun, rule, *leaves, symbolic_zeros=self.symbolic_zeros, name=self.__name__
@@ -217,23 +218,6 @@ def _checked_tangents(
     return result
 
 
-def _with_fixed(
-    fun: Callable[..., Any], args: tuple, positions: Sequence[int]
-) -> Callable[..., Any]:
-    """`fun` as a function of the arguments at `positions`."""
-    if len(positions) == len(args):
-        return fun
-
-    def partial_fun(*dyn: Any) -> Any:
-        full = list(args)
-        for position, value in zip(positions, dyn, strict=True):
-            full[position] = value
-        return fun(*full)
-
-    partial_fun.__name__ = function_name(fun)
-    return partial_fun
-
-
 class custom_vjp(_Custom):
     """A function with its own reverse derivative rule.
 
@@ -268,8 +252,8 @@ class custom_vjp(_Custom):
         check_argument_leaves(self.fun, "custom_vjp", (tuple(dyn), {}))
         leaves, in_tree = tree.flatten((tuple(dyn), {}))
         leaves = [as_value(x) for x in leaves]
-        fun = flatten_function(_with_fixed(self.fun, args, positions), in_tree)
-        fwd = self._flat_fwd(_with_fixed(self.fwd, args, positions), in_tree)
+        fun = flatten_function(with_fixed(self.fun, args, positions), in_tree)
+        fwd = self._flat_fwd(with_fixed(self.fwd, args, positions), in_tree)
         bwd = self._flat_bwd(in_tree, fixed)
         outs, out_tree = custom_vjp_call_p.bind(
             fun, fwd, bwd, *leaves, symbolic_zeros=self.symbolic_zeros, name=self.__name__

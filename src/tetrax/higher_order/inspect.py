@@ -15,7 +15,7 @@ from tetrax.runtime.array import as_value
 from tetrax.tracing.staging import evaluate_program, stage
 from tetrax.tracing.trace import Tracer, named_axes
 from tetrax.tracing.value import Value, get_aval
-from tetrax.transforms.flat import debug_info, flatten_function, function_name
+from tetrax.transforms.flat import debug_info, flatten_function, function_name, with_fixed
 
 
 def shaped(x: Any) -> ShapedArray:
@@ -47,13 +47,9 @@ def make_jaxpr(
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         fixed = {n % len(args) for n in statics if -len(args) <= n < len(args)}
-        dynamic = tuple(x for i, x in enumerate(args) if i not in fixed)
-
-        def partial_fun(*values: Any, **named: Any) -> Any:
-            rest = iter(values)
-            full = [x if i in fixed else next(rest) for i, x in enumerate(args)]
-            return fun(*full, **named)
-
+        positions = [i for i in range(len(args)) if i not in fixed]
+        dynamic = tuple(args[i] for i in positions)
+        partial_fun = with_fixed(fun, args, positions)
         leaves, in_tree = tree.flatten((dynamic, kwargs))
         with named_axes(dict(axis_env or ())):
             closed, out_tree = stage(

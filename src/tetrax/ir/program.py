@@ -38,6 +38,7 @@ __all__ = [
     "Var",
     "fresh_vars",
     "join_effects",
+    "live_equations",
     "subprograms",
 ]
 
@@ -188,3 +189,15 @@ def join_effects(eqns: Sequence[Equation]) -> Effects:
 def fresh_vars(avals: Sequence[AbstractValue]) -> list[Var]:
     """One new variable per type."""
     return [Var(aval) for aval in avals]
+
+
+def live_equations(eqns: Sequence[Equation], outvars: Sequence[Atom]) -> list[Equation]:
+    """The equations whose results are needed for `outvars`, or that have effects."""
+    needed = {atom for atom in outvars if isinstance(atom, Var)}
+    kept = []
+    for eqn in reversed(eqns):
+        if eqn.effects or any(var in needed for var in eqn.outvars):
+            kept.append(eqn)
+            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
+    kept.reverse()
+    return kept

@@ -108,3 +108,20 @@ def debug_info(fun: Callable[..., Any], args: tuple, kwargs: dict) -> DebugInfo:
     """Function and argument names for the messages of a trace."""
     paths = [path for path, _ in tree.leaves_with_path((args, kwargs))]
     return DebugInfo(function_name(fun), tuple(argument_path(fun, path) for path in paths))
+
+
+def with_fixed(
+    fun: Callable[..., Any], args: Sequence[Any], positions: Sequence[int]
+) -> Callable[..., Any]:
+    """`fun` as a function of the arguments at `positions` (and keywords); the others are `args`."""
+    if len(positions) == len(args):
+        return fun
+
+    def partial_fun(*dynamic: Any, **named: Any) -> Any:
+        full = list(args)
+        for position, value in zip(positions, dynamic, strict=True):
+            full[position] = value
+        return fun(*full, **named)
+
+    partial_fun.__name__ = function_name(fun)
+    return partial_fun

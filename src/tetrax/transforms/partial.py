@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tetrax import dtypes
-from tetrax.ir.program import ClosedProgram, DebugInfo, Program, Var
+from tetrax.ir.program import ClosedProgram, DebugInfo, Program, Var, live_equations
 from tetrax.ir.types import ShapedArray
 from tetrax.tracing.source import current_source
 from tetrax.tracing.staging import ProgramBuilder, evaluate_closed, stage
@@ -95,18 +95,6 @@ class PartialTrace(Trace):
         live = live_equations(self.builder.eqns, outvars)
         self.builder.eqns = live
         return self.builder.build(outvars, DebugInfo(name))
-
-
-def live_equations(eqns: Sequence[Any], outvars: Sequence[Any]) -> list[Any]:
-    """The equations whose results are needed for `outvars`, or that have effects."""
-    needed = {atom for atom in outvars if isinstance(atom, Var)}
-    kept = []
-    for eqn in reversed(eqns):
-        if eqn.effects or any(var in needed for var in eqn.outvars):
-            kept.append(eqn)
-            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
-    kept.reverse()
-    return kept
 
 
 def linearize(

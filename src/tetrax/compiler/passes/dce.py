@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from tetrax.ir.atoms import Var
-from tetrax.ir.program import ClosedProgram, join_effects
+from tetrax.ir.program import ClosedProgram, join_effects, live_equations
 
 
 def eliminate_dead_code(closed: ClosedProgram) -> ClosedProgram:
     program = closed.program
-    needed = {atom for atom in program.outvars if isinstance(atom, Var)}
-    kept = []
-    for eqn in reversed(program.eqns):
-        if eqn.effects or any(var in needed for var in eqn.outvars):
-            kept.append(eqn)
-            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
-    kept.reverse()
+    kept = live_equations(program.eqns, program.outvars)
+    needed = {atom for eqn in kept for atom in eqn.invars if isinstance(atom, Var)}
+    needed.update(atom for atom in program.outvars if isinstance(atom, Var))
     alive = [i for i, var in enumerate(program.constvars) if var in needed]
     return ClosedProgram(
         program.replace(
