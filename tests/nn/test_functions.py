@@ -15,11 +15,31 @@ RTOL, ATOL = 4e-6, 1e-6
 
 ACTIVATIONS = {
     name: (lambda m, x, name=name: getattr(m, name)(x))
-    for name in (
-        "identity relu relu6 squareplus softplus sparse_plus soft_sign sigmoid sparse_sigmoid silu "
-        "swish mish log_sigmoid elu leaky_relu hard_tanh celu selu gelu hard_sigmoid hard_silu "
-        "hard_swish tanh"
-    ).split()
+    for name in [
+        "identity",
+        "relu",
+        "relu6",
+        "squareplus",
+        "softplus",
+        "sparse_plus",
+        "soft_sign",
+        "sigmoid",
+        "sparse_sigmoid",
+        "silu",
+        "swish",
+        "mish",
+        "log_sigmoid",
+        "elu",
+        "leaky_relu",
+        "hard_tanh",
+        "celu",
+        "selu",
+        "gelu",
+        "hard_sigmoid",
+        "hard_silu",
+        "hard_swish",
+        "tanh",
+    ]
 }
 ACTIVATIONS |= {
     "gelu_exact": lambda m, x: m.gelu(x, approximate=False),

@@ -16,7 +16,7 @@ from tetrax.compiler.pipeline import compile_program
 from tetrax.config import config
 from tetrax.ir.control import Inline
 from tetrax.ir.program import ClosedProgram, Literal
-from tetrax.ir.types import ShapedArray
+from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.runtime.array import Array, as_value, wrap
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.staging import stage
@@ -53,8 +53,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict) -> Any:
 def _result(out: Any, aval: ShapedArray) -> Array:
     if type(out) is not np.ndarray:
         out = np.asarray(out)
-    dtype = aval.dtype
-    storage = dtype.storage if isinstance(dtype, dtypes.ExtendedDType) else dtype
+    storage = storage_dtype(aval.dtype)
     if out.dtype != storage:
         out = out.astype(storage)
     return wrap(out, aval)

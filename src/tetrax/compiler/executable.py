@@ -11,19 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tetrax import dtypes, errors
+from tetrax import errors
 from tetrax.compiler.cpu.bounds import take_bounds_error
 from tetrax.compiler.steps import HostFunction
 from tetrax.config import config
-from tetrax.ir.types import ShapedArray
+from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.runtime.array import Array
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-
-
-def storage_dtype(dtype: Any) -> np.dtype:
-    """The NumPy dtype of the memory behind `dtype`."""
-    return dtype.storage if isinstance(dtype, dtypes.ExtendedDType) else dtype
 
 
 class Executable:

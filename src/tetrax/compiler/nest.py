@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tetrax import dtypes
 from tetrax.ir import kernel as k
 from tetrax.ir import scalar as s
 from tetrax.ir.atoms import Atom, Literal, Var
@@ -19,6 +18,7 @@ from tetrax.ir.kernel_constants import const
 from tetrax.ir.kernel_expr import Buffer, Expr, walk
 from tetrax.ir.kernel_index import affine_of
 from tetrax.ir.program import Equation
+from tetrax.ir.types import storage_dtype
 from tetrax.ir.views import View, element_type, is_complex, parts
 from tetrax.ops import axes as ax
 
@@ -283,6 +283,4 @@ def _memoised(view: View) -> View:
 
 def nbytes(aval: Any) -> int:
     """Bytes that an array of type `aval` takes."""
-    dtype = aval.dtype
-    storage = dtype.storage if isinstance(dtype, dtypes.ExtendedDType) else dtype
-    return aval.size * storage.itemsize
+    return aval.size * storage_dtype(aval.dtype).itemsize

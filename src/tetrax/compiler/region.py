@@ -33,6 +33,7 @@ from tetrax.ir.control import Branch, HostCall, Scan, While
 from tetrax.ir.kernel_builder import KernelBuilder
 from tetrax.ir.kernel_expr import Buffer
 from tetrax.ir.program import ClosedProgram, Equation
+from tetrax.ir.types import storage_dtype
 from tetrax.ir.views import Stored, element_type, parts
 
 
@@ -49,9 +50,7 @@ class Module:
 
     def constant(self, value: Any, aval: Any) -> ArgSlot:
         """The hidden argument that holds `value`; equal scalars share one."""
-        array = (
-            value if aval.shape else np.asarray(value, getattr(aval.dtype, "storage", aval.dtype))
-        )
+        array = value if aval.shape else np.asarray(value, storage_dtype(aval.dtype))
         key = (array.tobytes(), aval.dtype) if not aval.shape else id(value)
         slot = self._known.get(key)
         if slot is None:

@@ -130,3 +130,8 @@ def tangent_dtype(dtype: Any) -> Any:
     if dtypes.issubdtype(dtype, np.inexact):
         return dtype
     return dtypes.float0
+
+
+def storage_dtype(dtype: Any) -> np.dtype:
+    """The NumPy dtype of the memory behind `dtype`: what an extended dtype stores, or itself."""
+    return dtype.storage if isinstance(dtype, dtypes.ExtendedDType) else dtype

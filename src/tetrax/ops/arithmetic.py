@@ -230,9 +230,7 @@ abs_p = Elementwise(
 def _share(x: Any, out: Any, y: Any) -> Any:
     """1 where x is the chosen one, 1/2 where both are, 0 elsewhere."""
     aval = get_aval(x)
-    one, half, zero = (
-        full(aval.shape, value, aval.dtype, aval.weak_type) for value in (1, 0.5, 0)
-    )
+    one, half, zero = (full(aval.shape, value, aval.dtype, aval.weak_type) for value in (1, 0.5, 0))
     return select(eq(x, out), select(eq(y, out), half, one), zero)
 
 

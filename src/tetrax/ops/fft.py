@@ -7,9 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from scipy import fft as scipy_fft
-
 import numpy as np
+from scipy import fft as scipy_fft
 from tetrax import dtypes, errors
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import mul
