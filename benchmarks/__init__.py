@@ -1,1 +1,1 @@
-"""Measurements beside NumPy and JAX; run them with `scripts/bench`."""
+"""Measurements of Tetrax beside JAX, PyTorch and NumPy; run them with `scripts/bench`."""

@@ -1,106 +1,107 @@
-"""Times Tetrax beside NumPy and JAX, interleaved in one process run.
+"""Times Tetrax beside JAX, PyTorch and NumPy, interleaved in one process run.
 
-    python -m benchmarks [--rows NAME,NAME] [--repeats 15] [--json FILE]
-
-Results are compared before anything is timed. The printed numbers are medians in milliseconds and
-the ratio of Tetrax's time to each peer's (below 1: Tetrax is faster).
+Rows are chosen by name, by family or by a pattern such as 'sort*'; without `--rows` all are run.
+Results are compared before anything is timed. Ratios are Tetrax's time to the peer's: below 1,
+Tetrax is faster. The limit is the time that the machine's multiply-add peak or its copy bandwidth,
+both measured in the same run, would allow.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
-import statistics
-import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from rich.progress import track
+from rich.console import Console
+from rich.progress import Progress
 
-import numpy as np
-import tetrax
-from benchmarks.rows import ROWS, Row
-
-
-def jax_or_none() -> Any:
-    try:
-        import jax  # noqa: PLC0415  an optional peer
-    except ImportError:
-        return None
-    return jax
+from benchmarks import libraries, table
+from benchmarks.harness import QUICK, Outcome, Plan, run_row
+from benchmarks.machine import Machine, measure_machine
+from benchmarks.row import Row
+from benchmarks.rows import select
 
 
-def contenders(row: Row, jax: Any) -> dict[str, Callable[[], Any]]:
-    """One thunk per library; each waits for its result."""
-    inputs = row.inputs(np.random.default_rng(0))
-    made: dict[str, Callable[[], Any]] = {}
-    for name, lib in (("tetrax", tetrax), ("jax", jax)):
-        if lib is not None:
-            function = lib.jit(row.program(lib))
-            placed = tuple(lib.device_put(x) for x in inputs)
-            made[name] = lambda f=function, p=placed, b=lib.block_until_ready: b(f(*p))
-    if row.numpy is not None:
-        made["numpy"] = lambda: row.numpy(*inputs)
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--rows", default="", help="names, families or patterns, comma-separated")
+    made.add_argument("--peers", default=",".join(libraries.PEERS), help="whom to compare with")
+    made.add_argument("--json", type=Path, help="write the results here, after every row")
+    made.add_argument("--quick", action="store_true", help="every row with fewer repeats")
+    made.add_argument("--repeats", type=int, help="timed calls per row and library (15)")
     return made
 
 
-def check(row: Row, made: dict[str, Callable[[], Any]]) -> None:
-    """Everybody computes the same before anybody is timed."""
-    leaves = {
-        name: [np.asarray(x) for x in tetrax.tree.leaves(run())] for name, run in made.items()
-    }
-    for name, values in leaves.items():
-        for mine, theirs in zip(leaves["tetrax"], values, strict=True):
-            scale = np.abs(theirs).max() + 1e-30
-            if not np.allclose(mine / scale, theirs / scale, atol=1e-3):
-                raise SystemExit(f"{row.name}: tetrax and {name} disagree")
+def plan_of(options: argparse.Namespace) -> Plan:
+    """How much to measure."""
+    plan = QUICK if options.quick else Plan()
+    return replace(plan, repeats=options.repeats) if options.repeats else plan
 
 
-def measure(row: Row, jax: Any, repeats: int) -> dict[str, float]:
-    """Median seconds per library, taken in turns."""
-    made = contenders(row, jax)
-    # The Lorenz system is chaotic: libraries that round differently end elsewhere.
-    if not row.name.startswith("Lorenz"):
-        check(row, made)
-    times: dict[str, list[float]] = {name: [] for name in made}
-    for run in made.values():
-        run()
-    for _ in range(repeats):
-        for name, run in made.items():
-            start = time.perf_counter()
-            run()
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
+def loaded(options: argparse.Namespace) -> dict[str, ModuleType]:
+    """The libraries of this run, each on all the threads of the machine."""
+    wanted = tuple(name for name in options.peers.split(",") if name)
+    unknown = [name for name in wanted if name not in libraries.PEERS]
+    if unknown:
+        raise SystemExit(f"no peer is called {', '.join(unknown)}; there are {libraries.PEERS}")
+    return libraries.load_all(wanted)
+
+
+def run_rows(
+    rows: tuple[Row, ...],
+    modules: dict[str, ModuleType],
+    machine: Machine,
+    options: argparse.Namespace,
+    console: Console,
+) -> list[Outcome]:
+    """Measure the rows one by one; every result is shown, and written, as soon as it is there."""
+    outcomes: list[Outcome] = []
+    peers = [name for name in modules if name != "tetrax"]
+    console.print(table.header(peers), highlight=False)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("measuring", total=len(rows))
+        for row in rows:
+            progress.update(task, description=row.name)
+            outcomes.append(run_row(row, modules, machine, plan_of(options)))
+            console.print(table.line(outcomes[-1], peers), highlight=False, markup=False)
+            progress.advance(task)
+            save(options.json, machine, modules, rows=[o.record() for o in outcomes])
+    return outcomes
+
+
+def save(
+    path: Path | None, machine: Machine, modules: dict[str, ModuleType], **sections: Any
+) -> None:
+    """Write the sections measured so far."""
+    if path is not None:
+        versions = {name: libraries.version(module) for name, module in modules.items()}
+        record = {**sections, "machine": {**machine.record(), "versions": versions}}
+        path.write_text(json.dumps(record, indent=1))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    """Run what the command line asks for."""
+    options = parser().parse_args()
+    rows = select(options.rows)
+    console = Console(width=None if Console().is_terminal else 200)
+    modules = loaded(options)
+    machine = measure_machine()
+    if "torch" in modules:
+        modules["torch"].set_num_threads(machine.threads)
+    console.print(
+        f"{machine.cpu}, {machine.threads} threads, {machine.fma_f32 / 1e9:.0f} GFLOP/s float32, "
+        f"copies {machine.copy_bytes / 1e9:.1f} GB/s",
+        highlight=False,
     )
-    parser.add_argument("--rows", default="")
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    wanted = set(filter(None, options.rows.split(",")))
-    jax, table = jax_or_none(), []
-    rows = [row for row in ROWS if not wanted or row.name in wanted]
-    for row in track(rows, description="measuring"):
-        found = measure(row, jax, options.repeats)
-        mine = found.pop("tetrax")
-        table.append({"row": row.name, "tetrax": mine, "peers": found})
-    print(f"{'row':30} {'tetrax ms':>10}  peers: ms (ratio)")
-    for entry in table:
-        peers = "  ".join(
-            f"{name} {seconds * 1e3:.2f} ({entry['tetrax'] / seconds:.2f})"
-            for name, seconds in entry["peers"].items()
-        )
-        print(f"{entry['row']:30} {entry['tetrax'] * 1e3:10.2f}  {peers}")
-    if options.json:
-        options.json.write_text(
-            json.dumps({"rows": table, "machine": platform.processor()}, indent=1)
-        )
+    run_rows(rows, modules, machine, options, console)
 
 
 if __name__ == "__main__":
