@@ -170,6 +170,7 @@ class Flag(property, Generic[T]):
         self.within = within
         self.jax_name = jax_name
         self.name = ""
+        self._observers: list[Callable[[T], None]] = []
         # A cell of its own: reading it from the closure is faster than an attribute of the flag.
         self.cell = cell = [default]
 
@@ -213,8 +214,18 @@ class Flag(property, Generic[T]):
     def set_global(self, value: object) -> None:
         """Set the value that every thread sees outside its `with` blocks."""
         self.cell[0] = self.checked(value)
+        self.tell_observers()
         if self.traced:
             _renew_trace_context()
+
+    def observe(self, observer: Callable[[T], None]) -> None:
+        """Call `observer(value)` whenever the value changes for this thread or for all."""
+        self._observers.append(observer)
+
+    def tell_observers(self) -> None:
+        """Report the value in force in this thread to those who asked for it."""
+        for observer in self._observers:
+            observer(self.value)
 
     def __call__(self, value: object = _UNSET) -> Scope:
         """Return a context manager (or decorator) that sets the flag in this thread."""
@@ -242,6 +253,7 @@ class Scope(contextlib.ContextDecorator):
         values[self._flag] = self._value
         _overrides.context = None
         _count_scopes(+1)
+        self._flag.tell_observers()
 
     def __exit__(self, *exception: object) -> None:
         outer = self._outer.pop()
@@ -251,6 +263,7 @@ class Scope(contextlib.ContextDecorator):
             _overrides.values[self._flag] = outer
         _overrides.context = None
         _count_scopes(-1)
+        self._flag.tell_observers()
 
 
 def _switch(doc: str, *, default: bool = False, traced: bool = False) -> Flag[bool]:

@@ -49,6 +49,12 @@ def host_cpu() -> tuple[str, str]:
 
 
 @cache
+def host_architecture() -> str:
+    """The first part of the target triple, such as x86_64."""
+    return llvm.get_default_triple().split("-")[0]
+
+
+@cache
 def _machine(level: int) -> llvm.TargetMachine:
     _initialise()
     cpu, features = host_cpu()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from tetrax.runtime.llvm import host_cpu
+from tetrax.runtime.llvm import host_architecture, host_cpu
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Target:
     vector_bits: int
     has_fma: bool
     has_f16c: bool
+    architecture: str = "x86_64"
 
     def natural_lanes(self, bits: int) -> int:
         """Lanes of a full vector register for elements of a width; at least 2."""
@@ -35,4 +36,6 @@ def host_target() -> Target:
     enabled = set(features.split(","))
     wide = "+avx2" in enabled or cpu in ("x86-64-v3", "x86-64-v4")
     # 512-bit vectors are left alone: most CPUs that have them prefer 256-bit code
-    return Target(cpu, features, 256 if wide else 128, wide or "+fma" in enabled, wide)
+    return Target(
+        cpu, features, 256 if wide else 128, wide or "+fma" in enabled, wide, host_architecture()
+    )

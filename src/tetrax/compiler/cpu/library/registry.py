@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from tetrax.compiler.cpu.backend import cached_object
 from tetrax.compiler.cpu.library.gemm import gemm_module
+from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
+from tetrax.compiler.cpu.library.pool_control import take_over
 from tetrax.compiler.cpu.target import Target, host_target
 from tetrax.ir.kernel_types import F32, F64
 from tetrax.runtime import llvm
 
-# symbol -> (function that gives the module's text, whether LLVM's pass pipeline should run on it)
-_ROUTINES: dict[str, tuple[Callable[[Target], str], bool]] = {
-    "tetrax_gemm_f32": (partial(gemm_module, F32), False),
-    "tetrax_gemm_f64": (partial(gemm_module, F64), False),
-}
+
+@dataclass(frozen=True)
+class Library:
+    """A module of routines.
+
+    `text` writes it, `optimise` says whether LLVM's pass pipeline should run on it, and `linked`
+    is called with the routines' addresses once they have some.
+    """
+
+    symbols: tuple[str, ...]
+    text: Callable[[Target], str]
+    optimise: bool = False
+    linked: Callable[[Mapping[str, int]], None] | None = None
+
+
+_LIBRARIES = (
+    Library(POOL_SYMBOLS, pool_module, linked=take_over),
+    Library(("tetrax_gemm_f32",), partial(gemm_module, F32)),
+    Library(("tetrax_gemm_f64",), partial(gemm_module, F64)),
+)
+_HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
 
 
 def library_address(symbol: str) -> int | None:
     """The address of a library routine, or None for a symbol that is none."""
     known = llvm.engine.known(symbol)
-    if known is not None or symbol not in _ROUTINES:
+    library = _HOME.get(symbol)
+    if known is not None or library is None:
         return known
-    module, optimise = _ROUTINES[symbol]
-    source = module(host_target())
-    code = cached_object(source, optimise)
-    return llvm.engine.link(code, [symbol], source)[symbol]
+    source = library.text(host_target())
+    code = cached_object(source, library.optimise)
+    addresses = llvm.engine.link(code, list(library.symbols), source)
+    if library.linked is not None:
+        library.linked(addresses)
+    return addresses[symbol]
 
 
 llvm.engine.provide(library_address)
