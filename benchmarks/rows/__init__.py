@@ -5,12 +5,28 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from benchmarks.row import Row
-from benchmarks.rows import contract, elementwise, reductions
+from benchmarks.rows import (
+    contract,
+    convolution,
+    elementwise,
+    fft,
+    linalg,
+    movement,
+    order,
+    random,
+    reductions,
+)
 
 ROWS: tuple[Row, ...] = (
     *elementwise.ROWS,
     *reductions.ROWS,
+    *movement.ROWS,
+    *order.ROWS,
+    *random.ROWS,
     *contract.ROWS,
+    *convolution.ROWS,
+    *linalg.ROWS,
+    *fft.ROWS,
 )
 
 
