@@ -84,7 +84,8 @@ def save(
     if path is not None:
         versions = {name: libraries.version(module) for name, module in modules.items()}
         record = {**sections, "machine": {**machine.record(), "versions": versions}}
-        path.write_text(json.dumps(record, indent=1))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record, indent=1) + "\n")
 
 
 def main() -> None:

@@ -57,9 +57,12 @@ def precision(modules: Mapping[str, ModuleType], x64: bool) -> Iterator[None]:
 
 
 def tree_map(function: Callable[[Any], Any], tree: Any) -> Any:
-    """A tree of dicts, lists and tuples with `function` applied to its leaves; None stays."""
+    """A tree of dicts, lists and tuples with `function` applied to its leaves; None stays.
+
+    Dicts come out sorted by key, as JAX has them.
+    """
     if isinstance(tree, dict):
-        return {name: tree_map(function, part) for name, part in tree.items()}
+        return {name: tree_map(function, tree[name]) for name in sorted(tree)}
     if isinstance(tree, (list, tuple)):
         parts = [tree_map(function, part) for part in tree]
         return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)

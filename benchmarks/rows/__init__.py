@@ -7,14 +7,19 @@ from fnmatch import fnmatchcase
 from benchmarks.row import Row
 from benchmarks.rows import (
     contract,
+    control,
     convolution,
+    derivatives,
     elementwise,
     fft,
     linalg,
+    molecules,
     movement,
     order,
     random,
     reductions,
+    simulation,
+    training,
 )
 
 ROWS: tuple[Row, ...] = (
@@ -27,6 +32,11 @@ ROWS: tuple[Row, ...] = (
     *convolution.ROWS,
     *linalg.ROWS,
     *fft.ROWS,
+    *control.ROWS,
+    *molecules.ROWS,
+    *derivatives.ROWS,
+    *simulation.ROWS,
+    *training.ROWS,
 )
 
 
