@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tetrax.compiler.cpu.schedule import schedule
 from tetrax.compiler.fuse import Group, Item, Plan, fuse
 from tetrax.compiler.nest import nbytes
 from tetrax.compiler.steps import (
@@ -176,6 +177,7 @@ class Region:
         return any(reader is not group for reader in self.readers.get(var, ()))
 
     def _kernel_step(self, kernel: Any, slots: list[Slot]) -> KernelStep:
+        kernel = schedule(kernel)
         scratch = kernel.scratch_bytes
         return KernelStep(kernel, slots, TempSlot(scratch) if scratch else None)
 

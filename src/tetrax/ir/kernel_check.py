@@ -28,7 +28,7 @@ from tetrax.ir.kernel_statements import (
 )
 from tetrax.ir.kernel_types import BOOL, I64, ScalarType
 
-LOOP_KINDS = ("serial", "parallel", "vector")
+LOOP_KINDS = ("serial", "parallel", "vector", "tasks")
 _REASSOCIATED = {
     "add": ("add", "or"),
     "mul": ("mul", "and"),

@@ -199,7 +199,8 @@ class _Printer:
         extent = self.value(statement.extent)
         carried = self.carried(statement.carried)
         name = self.name_variable(statement.variable, "i")
-        self.line(f"{statement.kind} loop {name}<{extent}{carried}")
+        work = f" work {statement.work}" if statement.kind == "tasks" else ""
+        self.line(f"{statement.kind} loop {name}<{extent}{work}{carried}")
 
         def inside() -> None:
             self.statement(statement.body)

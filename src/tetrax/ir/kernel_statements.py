@@ -59,7 +59,9 @@ class Loop:
     """`for variable in range(extent)`.
 
     `kind` 'vector' and 'parallel' promise that iterations do not touch what others store, 'serial'
-    promises nothing.
+    promises nothing. Temporary buffers that only a 'parallel' loop uses are private to each of its
+    iterations. A 'tasks' loop, made from these by the scheduler, runs each iteration as a task of
+    the worker pool; `work` is the loop's time on one thread in nanoseconds, as the pool counts it.
     """
 
     variable: Expr
@@ -67,6 +69,7 @@ class Loop:
     body: Statement
     carried: tuple[Carried, ...] = ()
     kind: str = "serial"
+    work: int = 0
 
 
 @dataclass(frozen=True)

@@ -30,19 +30,19 @@ Source = Callable[[], SourceLine | None]
 class StagingTracer(Tracer):
     """Stands for a variable of the program being written."""
 
-    __slots__ = ("aval", "origin", "source", "var")
+    __slots__ = ("_var", "aval", "origin", "source")
 
     def __init__(self, trace: Trace, var: Var, source: Source | None, origin: str) -> None:
         self._trace = trace
         self.aval = var.aval
-        self.var = var
+        self._var = var
         self.source = source
         self.origin = origin
 
     def describe(self) -> str:
         line = self.source() if self.source is not None else None
         made = f" made at {line}" if line is not None else ""
-        names = self._trace.arguments_behind(self.var) if self.source is not None else []  # type: ignore[attr-defined]
+        names = self._trace.arguments_behind(self._var) if self.source is not None else []  # type: ignore[attr-defined]
         depends = f"; it depends on the argument(s) {', '.join(names)}" if names else ""
         return f"a traced {self.aval.str_short()}, {self.origin}{made}{depends}"
 
@@ -152,7 +152,7 @@ class StagingTrace(Trace):
     def atom(self, x: Any) -> Atom:
         if isinstance(x, StagingTracer):
             if x._trace is self:
-                return x.var
+                return x._var
             if not x._trace.live:  # type: ignore[attr-defined]
                 raise leaked(x)
         return self.builder.constant(x)

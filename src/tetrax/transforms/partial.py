@@ -24,11 +24,11 @@ from tetrax.transforms.program_cache import cached_on_program
 class PartialTracer(Tracer):
     """A value that is not known yet: a variable of the program being written."""
 
-    __slots__ = ("aval", "var")
+    __slots__ = ("_var", "aval")
 
     def __init__(self, trace: PartialTrace, var: Var) -> None:
         self._trace = trace
-        self.var = var
+        self._var = var
         self.aval = var.aval
 
     def describe(self) -> str:
@@ -53,7 +53,7 @@ class PartialTrace(Trace):
         return type(x) is PartialTracer and x._trace is self
 
     def atom(self, x: Any) -> Any:
-        return x.var if self.is_unknown(x) else self.builder.constant(x)
+        return x._var if self.is_unknown(x) else self.builder.constant(x)
 
     def process_primitive(self, primitive: Any, args: Sequence[Any], params: dict) -> Any:
         if not any(self.is_unknown(x) for x in args):

@@ -41,7 +41,7 @@ def emit_kernel(
     """
     legal = legalise(tile_transpositions(kernel), target)
     emitter = Emitter(legal, target, _RULES, check_bounds)
-    emitter.kernel_number = number
+    emitter.kernel_number, emitter.symbol = number, symbol
     parameters = _bind_parameters(emitter, legal)
     emit_statement(emitter, legal.body)
     emitter.effect("ret void")
@@ -49,7 +49,8 @@ def emit_kernel(
     definition = (
         f"define void @{symbol}({', '.join(parameters)}) nounwind {{\nentry:\n{lines}\n}}\n"
     )
-    return FunctionText(symbol, definition, frozenset(emitter.declarations))
+    definitions = "\n".join([*emitter.functions, definition])
+    return FunctionText(symbol, definitions, frozenset(emitter.declarations))
 
 
 def module_text(functions: Iterable[FunctionText]) -> str:

@@ -12,6 +12,7 @@ from tetrax.compiler.cpu.emit_memory import (
     store_pairs,
     store_scalar,
 )
+from tetrax.compiler.cpu.emit_tasks import tasks_loop
 from tetrax.compiler.cpu.emitter import AliasClass, Emitter, alias_class
 from tetrax.compiler.cpu.llvm_text import register_type
 from tetrax.compiler.cpu.vectorise import LoopPlan, loop_plan
@@ -107,6 +108,9 @@ def _while(emitter: Emitter, statement: While) -> None:
 
 
 def _loop(emitter: Emitter, statement: Loop) -> None:
+    if statement.kind == "tasks" and not emitter.check_bounds:
+        tasks_loop(emitter, statement, written_by(statement.body), emit_statement)
+        return
     plan = loop_plan(emitter, statement)
     if plan is None:
         _serial_loop(emitter, statement)

@@ -80,6 +80,8 @@ class Emitter:
         self.rules = rules
         self.check_bounds = check_bounds
         self.kernel_number = 0
+        self.symbol = kernel.name
+        self.functions: list[str] = []  # definitions of the functions that tasks run
         self.scopes: list[Scope] = [Scope("function", "entry")]
         self.bindings: dict[Expr, Binding] = {}
         self.addresses: dict[Buffer, str] = {}
@@ -88,6 +90,13 @@ class Emitter:
         self.tuples: dict[str, tuple[str, ...]] = {}  # the values of loops that are expressions
         self._traits: dict[Expr, Traits] = {}
         self._counter = 0
+
+    def for_function(self, symbol: str) -> Emitter:
+        """The emitter of another function of the same kernel."""
+        other = Emitter(self.kernel, self.target, self.rules, self.check_bounds)
+        other.kernel_number, other.symbol = self.kernel_number, symbol
+        other.declarations, other.functions = self.declarations, self.functions
+        return other
 
     # --- instructions ---
 

@@ -8,6 +8,7 @@ expression rounds alike).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tetrax.compiler.cpu.conversions import expand_conversion
 from tetrax.compiler.cpu.expansions import EXPANSIONS
@@ -135,5 +136,6 @@ def map_expressions(statement: Statement, rule: Callable[[Expr], Expr]) -> State
     )
     body = map_expressions(statement.body, rule)
     if isinstance(statement, Loop):
-        return Loop(statement.variable, rule(statement.extent), body, carried, statement.kind)
+        extent = rule(statement.extent)
+        return replace(statement, extent=extent, body=body, carried=carried)
     return While(carried, rule(statement.condition), body)

@@ -9,6 +9,8 @@ with them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tetrax.compiler.cpu.legalise import map_expressions
 from tetrax.compiler.cpu.vectorise import all_loads, conditions_of, stores_of, stride_of
 from tetrax.ir.kernel_expr import Expr, substitute
@@ -45,10 +47,9 @@ def _tiled(statement: Statement) -> Statement:
         return While(statement.carried, statement.condition, _tiled(statement.body))
     if not isinstance(statement, Loop):
         return statement
-    if _crosses_rows(statement):
+    if statement.kind != "tasks" and _crosses_rows(statement):
         return _in_strips(statement)
-    body = _tiled(statement.body)
-    return Loop(statement.variable, statement.extent, body, statement.carried, statement.kind)
+    return replace(statement, body=_tiled(statement.body))
 
 
 def _crosses_rows(outer: Loop) -> bool:
