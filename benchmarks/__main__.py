@@ -1,5 +1,8 @@
 """Times Tetrax beside JAX, PyTorch and NumPy, interleaved in one process run.
 
+`--compile` and `--dispatch` measure first calls and the cost of calls instead. Full runs, those
+without `--rows` and `--quick`, are kept in benchmarks/report.json and rendered beside it.
+
 Rows are chosen by name, by family or by a pattern such as 'sort*'; without `--rows` all are run.
 Results are compared before anything is timed. Ratios are Tetrax's time to the peer's: below 1,
 Tetrax is faster. The limit is the time that the machine's multiply-add peak or its copy bandwidth,
@@ -10,19 +13,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import libraries, table
-from benchmarks.harness import QUICK, Outcome, Plan, run_row
+from benchmarks import compile_time, dispatch, libraries, report, table
+from benchmarks.harness import QUICK, Plan, run_row
 from benchmarks.machine import Machine, measure_machine
 from benchmarks.row import Row
 from benchmarks.rows import select
+
+T = TypeVar("T")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,6 +42,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--peers", default=",".join(libraries.PEERS), help="whom to compare with")
     made.add_argument("--json", type=Path, help="write the results here, after every row")
     made.add_argument("--quick", action="store_true", help="every row with fewer repeats")
+    made.add_argument("--compile", action="store_true", help="first calls in fresh processes")
+    made.add_argument("--dispatch", action="store_true", help="what a call costs by itself")
+    made.add_argument("--render", type=Path, help="only render the report of a JSON file")
     made.add_argument("--repeats", type=int, help="timed calls per row and library (15)")
     return made
 
@@ -49,52 +58,87 @@ def plan_of(options: argparse.Namespace) -> Plan:
 def loaded(options: argparse.Namespace) -> dict[str, ModuleType]:
     """The libraries of this run, each on all the threads of the machine."""
     wanted = tuple(name for name in options.peers.split(",") if name)
-    unknown = [name for name in wanted if name not in libraries.PEERS]
+    unknown = sorted(set(wanted) - set(libraries.PEERS))
     if unknown:
         raise SystemExit(f"no peer is called {', '.join(unknown)}; there are {libraries.PEERS}")
     return libraries.load_all(wanted)
 
 
-def run_rows(
-    rows: tuple[Row, ...],
-    modules: dict[str, ModuleType],
-    machine: Machine,
-    options: argparse.Namespace,
-    console: Console,
-) -> list[Outcome]:
-    """Measure the rows one by one; every result is shown, and written, as soon as it is there."""
-    outcomes: list[Outcome] = []
-    peers = [name for name in modules if name != "tetrax"]
-    console.print(table.header(peers), highlight=False)
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-        task = progress.add_task("measuring", total=len(rows))
-        for row in rows:
-            progress.update(task, description=row.name)
-            outcomes.append(run_row(row, modules, machine, plan_of(options)))
-            console.print(table.line(outcomes[-1], peers), highlight=False, markup=False)
-            progress.advance(task)
-            save(options.json, machine, modules, rows=[o.record() for o in outcomes])
-    return outcomes
+@dataclass
+class Run:
+    """One run of the command: where its sections are shown, collected and written."""
+
+    console: Console
+    modules: dict[str, ModuleType]
+    machine: Machine
+    path: Path | None
+    sections: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The peers that are installed."""
+        return tuple(name for name in self.modules if name != "tetrax")
+
+    def record(self) -> dict[str, Any]:
+        """What the JSON file holds."""
+        versions = {name: libraries.version(module) for name, module in self.modules.items()}
+        return {**self.sections, "machine": {**self.machine.record(), "versions": versions}}
+
+    def add(self, section: str, measured: Any, line: str) -> None:
+        """Show a result, and write all that there is so far."""
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.sections.setdefault(section, []).append(measured.record())
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.write_text(json.dumps(self.record(), indent=1) + "\n")
+
+    def track(self, actions: Sequence[Callable[[], T]], describe: str) -> Iterator[T]:
+        """The results of actions, one by one, with a bar that shows how far it is."""
+        with Progress(console=self.console, disable=not self.console.is_terminal) as progress:
+            for action in progress.track(actions, description=describe):
+                yield action()
 
 
-def save(
-    path: Path | None, machine: Machine, modules: dict[str, ModuleType], **sections: Any
-) -> None:
-    """Write the sections measured so far."""
-    if path is not None:
-        versions = {name: libraries.version(module) for name, module in modules.items()}
-        record = {**sections, "machine": {**machine.record(), "versions": versions}}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record, indent=1) + "\n")
+def measure_rows(run: Run, rows: tuple[Row, ...], plan: Plan) -> None:
+    """Time the rows."""
+    run.console.print(table.header(run.peers), highlight=False, soft_wrap=True)
+    actions = [lambda row=row: run_row(row, run.modules, run.machine, plan) for row in rows]
+    for outcome in run.track(actions, "rows"):
+        run.add("rows", outcome, table.line(outcome, run.peers))
+
+
+def measure_compilation(run: Run, rows: tuple[Row, ...], quick: bool, everything: bool) -> None:
+    """First calls of the rows; of all of them, with the measurements that are no rows."""
+    effort = compile_time.QUICK if quick else compile_time.Effort()
+    actions = list(compile_time.first_calls(rows, run.peers, effort))
+    if everything:
+        actions += compile_time.special(run.peers, effort)
+    actions += compile_time.memory(rows, run.peers, effort)
+    entries = []
+    for entry in run.track(actions, "first calls"):
+        entries.append(entry)
+        run.add("compile", entry, entry.line())
+    for entry in compile_time.quotients(entries):
+        run.add("compile", entry, entry.line())
+
+
+def measure_dispatch(run: Run, repeats: int) -> None:
+    """The cost of calls."""
+    compared = {name: m for name, m in run.modules.items() if name in ("tetrax", "jax")}
+    for cost in run.track(dispatch.measure(compared, repeats), "calls"):
+        run.add("dispatch", cost, cost.line())
 
 
 def main() -> None:
     """Run what the command line asks for."""
     options = parser().parse_args()
+    if options.render:
+        report.render(json.loads(options.render.read_text()))
+        return
     rows = select(options.rows)
-    console = Console(width=None if Console().is_terminal else 200)
-    modules = loaded(options)
-    machine = measure_machine()
+    terminal = Console()
+    console = terminal if terminal.is_terminal else Console(width=200)
+    modules, machine = loaded(options), measure_machine()
     if "torch" in modules:
         modules["torch"].set_num_threads(machine.threads)
     console.print(
@@ -102,7 +146,15 @@ def main() -> None:
         f"copies {machine.copy_bytes / 1e9:.1f} GB/s",
         highlight=False,
     )
-    run_rows(rows, modules, machine, options, console)
+    run = Run(console, modules, machine, options.json)
+    if options.compile:
+        measure_compilation(run, rows, options.quick, everything=not options.rows)
+    if options.dispatch:
+        measure_dispatch(run, options.repeats or 15)
+    if not (options.compile or options.dispatch):
+        measure_rows(run, rows, plan_of(options))
+    if not (options.rows or options.quick):
+        report.update(run.record())
 
 
 if __name__ == "__main__":

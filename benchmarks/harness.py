@@ -51,6 +51,7 @@ class Outcome:
     limit: float | None = None
     limit_kind: str | None = None
     unchecked: str = ""
+    plain: float | None = None
 
     @property
     def peers(self) -> dict[str, float]:
@@ -77,6 +78,7 @@ class Outcome:
             "spread": self.spread,
             "torch_form": self.torch_form,
             "unchecked": self.unchecked,
+            "plain": self.plain,
         }
 
 
@@ -147,33 +149,44 @@ def timed(run: Thunk) -> float:
 
 
 def calls_per_round(plan: Plan, seconds: float) -> int:
-    """Timed calls of a library in each round, from how long one call takes."""
+    """Timed calls of a library in each round, from how long one call takes; 0 where it is slow:
+    then calls are counted one by one.
+    """
+    if seconds * plan.repeats > plan.seconds:
+        return 0
     # short calls are repeated more often: they cost nothing and vary most
     wanted = max(plan.repeats, min(100, int(0.02 / seconds)))
-    affordable = max(plan.least, int(plan.seconds / seconds))
-    return max(1, round(min(wanted, affordable) / plan.rounds))
+    return max(1, round(wanted / plan.rounds))
 
 
 def take_turns(runs: Mapping[str, Thunk], plan: Plan) -> dict[str, list[float]]:
     """Seconds of every timed call, the libraries interleaved."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    single = {}
+    first = {}
     for name, run in runs.items():
         time.sleep(plan.pause)
-        single[name] = timed(run)
-    counts = {name: calls_per_round(plan, seconds) for name, seconds in single.items()}
+        first[name] = timed(run)
+    counts = {name: calls_per_round(plan, seconds) for name, seconds in first.items()}
+    times = {name: [] if counts[name] else [seconds] for name, seconds in first.items()}
     names = list(runs)
     for turn in range(plan.rounds):
         start = turn % len(names)
         for name in names[start:] + names[:start]:
-            slow = single[name] * plan.rounds > plan.seconds
-            if slow and turn and len(times[name]) >= plan.least:
-                continue
-            time.sleep(plan.pause)
-            if not slow:
-                runs[name]()
-            times[name] += [timed(runs[name]) for _ in range(counts[name])]
+            add_turn(runs[name], counts[name], times[name], plan)
     return times
+
+
+def add_turn(run: Thunk, count: int, times: list[float], plan: Plan) -> None:
+    """One library's calls of one round; a slow library only makes those that it has time for."""
+    time.sleep(plan.pause)
+    if count:
+        run()
+        times += [timed(run) for _ in range(count)]
+        return
+    share = max(1, round(plan.repeats / plan.rounds))
+    for _ in range(share):
+        if len(times) >= plan.least and sum(times) + times[-1] > plan.seconds:
+            return
+        times.append(timed(run))
 
 
 def quartile_spread(values: list[float]) -> float:
@@ -244,6 +257,9 @@ def run_row(
     if case is None:
         return outcome
     outcome.unchecked = case.unchecked
+    if case.plain is not None:
+        part, function = case.plain
+        outcome.plain = timed(lambda: function(*case.inputs)) / part
     if machine is not None:
         outcome.limit, outcome.limit_kind = machine.limit(case)
     with libraries.precision(modules, case.x64):

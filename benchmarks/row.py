@@ -32,6 +32,8 @@ class Case:
         x64: the row needs 64-bit types.
         updates: how many leading inputs the leading outputs replace, donated, call after call.
         torch_compile: whether `torch.compile` can be expected to take the function.
+        plain: (part, function): the part of the work that a function does as a plain Python
+            program would; timed once, and no peer.
     """
 
     program: Callable[[Any], Function]
@@ -47,6 +49,7 @@ class Case:
     x64: bool = False
     updates: int = 0
     torch_compile: bool = True
+    plain: tuple[float, Function] | None = None
 
 
 @dataclass(frozen=True)

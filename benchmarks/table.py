@@ -11,7 +11,7 @@ def duration(seconds: float | None) -> str:
     """Seconds in the unit that suits them."""
     if seconds is None:
         return "-"
-    for unit, size in (("s ", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.4g} {unit}"
     return f"{seconds * 1e9:.3g} ns"

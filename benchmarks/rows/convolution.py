@@ -41,7 +41,7 @@ class Shape:
         taps = self.kernel**self.rank * self.channels // self.groups
         return 2.0 * pixels * taps * self.features
 
-    def arrays(self) -> tuple[Array, Array, Array]:
+    def arrays(self) -> tuple[Array, ...]:
         """Image, weights and a cotangent of the result."""
         image = (self.batch, *[self.size] * self.rank, self.channels)
         weights = (*[self.kernel] * self.rank, self.channels // self.groups, self.features)

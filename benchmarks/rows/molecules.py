@@ -181,7 +181,7 @@ def n_body(n: int, steps: int) -> Case:
 
     def program(lib: Any) -> Function:
         def run(x: Any, v: Any, mass: Any) -> Any:
-            body = lambda _, state: step(*state, mass)
+            body = lambda _, state: step(state[0], state[1], mass)
             return lib.lax.fori_loop(0, steps, body, (x, v))
 
         return run

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.row import Case, Function, Row
-from benchmarks.rows.common import generator, normal, uniform
+from benchmarks.rows.common import Array, generator, normal, uniform
 
 _SEED = np.uint32(3)
 
@@ -25,7 +25,7 @@ def mandelbrot(n: int, iterations: int) -> Case:
 
         def run(c: Any) -> Any:
             start = (jnp.zeros_like(c), jnp.zeros(c.shape, jnp.int32))
-            body = lambda _, state: step(jnp, *state, c)
+            body = lambda _, state: step(jnp, state[0], state[1], c)
             return lib.lax.fori_loop(0, iterations, body, start)[1]
 
         return run
@@ -220,7 +220,32 @@ def cartpole(environments: int, steps: int) -> Case:
         tolerance=2e-2,
         compare=lambda falls: falls.mean(),  # single poles are chaotic
         torch_compile=False,  # a loop of many steps
+        plain=(_PLAIN / environments, lambda start, policy: _plain(start[:_PLAIN], policy, steps)),
     )
+
+
+_PLAIN = 4  # environments that the plain simulator runs
+
+
+def _plain(starts: Array, policy: Array, steps: int) -> list[int]:
+    """The simulator as it is usually written: one environment and one step at a time."""
+    falls = []
+    for state in starts:
+        fallen = 0
+        for _ in range(steps):
+            x, speed, angle, spin = state
+            push = 10.0 if np.dot(state, policy) > 0 else -10.0
+            cosine, sine = np.cos(angle), np.sin(angle)
+            inner = (push + 0.05 * spin**2 * sine) / 1.1
+            turn = (9.8 * sine - cosine * inner) / (0.5 * (4 / 3 - 0.1 * cosine**2 / 1.1))
+            pull = inner - 0.05 * turn * cosine / 1.1
+            moved = (x + 0.02 * speed, speed + 0.02 * pull, angle + 0.02 * spin, spin + 0.02 * turn)
+            state = np.array(moved, np.float32)
+            if abs(state[0]) > 2.4 or abs(state[2]) > 0.2095:
+                fallen += 1
+                state = np.full(4, 0.03, np.float32)
+        falls.append(fallen)
+    return falls
 
 
 _FAMILY = "science"
