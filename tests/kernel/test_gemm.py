@@ -5,11 +5,14 @@ accumulation.
 from __future__ import annotations
 
 import ctypes
+import mmap
+import sys
 
 import pytest
 
 import numpy as np
-from tetrax.compiler.cpu.library import gemm_scratch_bytes, library_address
+from tetrax.compiler.cpu.library import library_address
+from tetrax.config import config
 from tetrax.ir.kernel_types import scalar_type
 
 SIZES = [
@@ -26,6 +29,10 @@ SIZES = [
     (1, 97, 2300),
     (203, 1, 2100),
     (5, 5, 0),
+    (131, 130, 129),  # from here on shared between threads
+    (200, 97, 301),
+    (97, 200, 301),
+    (1300, 70, 33),
 ]
 
 
@@ -33,14 +40,11 @@ def multiply(a, b, c, accumulate):
     element = scalar_type(a.dtype)
     m, k = a.shape
     n = b.shape[1]
-    kinds = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 8 + [ctypes.c_int32, ctypes.c_void_p]
+    kinds = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * 8 + [ctypes.c_int32]
     function = ctypes.CFUNCTYPE(None, *kinds)(library_address(f"tetrax_gemm_{element}"))
-    size = gemm_scratch_bytes(element, m, n, k)
-    scratch = np.full(size + 8, 0xFF, np.uint8)  # NaNs, which must not leak into the result
     strides = [s // a.itemsize for s in (*a.strides, *b.strides, c.strides[0])]
     pointers = [x.ctypes.data for x in (a, b, c)]
-    function(*pointers, m, n, k, *strides, int(accumulate), scratch.ctypes.data)
-    assert (scratch[size:] == 0xFF).all()
+    function(*pointers, m, n, k, *strides, int(accumulate))
 
 
 def matrix(rng, rows, columns, transposed, dtype):
@@ -79,10 +83,57 @@ def test_views_with_any_strides():
     assert (c[:, 45:] == 0).all()
 
 
-def test_the_same_product_has_the_same_bits():
+def guarded(values):
+    """A copy whose memory ends where a page ends that must not be touched."""
+    size = values.size * values.itemsize
+    whole = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, whole + mmap.PAGESIZE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    protect = ctypes.CDLL(None).mprotect
+    assert protect(ctypes.c_void_p(address + whole), mmap.PAGESIZE, 0) == 0
+    raw = np.frombuffer(memory, np.uint8, size, whole - size)
+    copy = raw.view(values.dtype).reshape(values.T.shape if values.flags.f_contiguous else
+                                          values.shape)  # fmt: skip
+    copy = copy.T if values.flags.f_contiguous else copy
+    copy[...] = values
+    return copy
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects pages by mprotect")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(7, 17, 5), (25, 300, 100), (150, 301, 511), (1, 99, 33)]
+)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_nothing_outside_the_operands_is_touched(dtype, m, n, k, transposed):
     rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((70, 300)), rng.standard_normal((300, 90))
-    first, second = np.empty((70, 90)), np.empty((70, 90))
-    multiply(a, b, first, accumulate=False)
-    multiply(a, b, second, accumulate=False)
-    assert first.tobytes() == second.tobytes()
+    a = guarded(matrix(rng, m, k, transposed, dtype))
+    b = guarded(matrix(rng, k, n, transposed, dtype))
+    c = guarded(np.empty((m, n), dtype))
+    multiply(a, b, c, accumulate=False)
+    np.testing.assert_allclose(c, a @ b, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [(70, 90, 300), (131, 130, 129), (97, 200, 301), (1300, 70, 33), (500, 500, 20)],
+)
+def test_the_same_product_has_the_same_bits(dtype, m, n, k):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((k, n)).astype(dtype)
+    results = []
+    before = config.num_threads
+    try:
+        for threads in (1, 2, 3, 7, 20):
+            config.update("num_threads", threads)
+            c = np.empty((m, n), dtype)
+            multiply(a, b, c, accumulate=False)
+            results.append(c.tobytes())
+            # rows and columns by themselves, in other tiles
+            part = np.empty((m - 5, n - 7), dtype)
+            multiply(a[2:-3], b[:, 4:-3], part, accumulate=False)
+            assert (part == c[2:-3, 4:-3]).all()
+    finally:
+        config.update("num_threads", before)
+    assert len(set(results)) == 1

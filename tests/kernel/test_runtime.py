@@ -54,12 +54,12 @@ def test_a_driver_calls_kernels_and_library_routines():
     source = f"""
 declare void @{first.symbol}(ptr, ptr, ptr)
 declare void @{second.symbol}(ptr, ptr, ptr)
-declare void @tetrax_gemm_f32(ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, i32, ptr)
+declare void @tetrax_gemm_f32(ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, i32)
 define void @driver_test(ptr %x, ptr %t, ptr %y, ptr %scratch) {{
   call void @{first.symbol}(ptr %x, ptr %t, ptr %scratch)
   call void @{second.symbol}(ptr %t, ptr %x, ptr %scratch)
   call void @tetrax_gemm_f32(ptr %x, ptr %x, ptr %y, i64 2, i64 2, i64 2, i64 2, i64 1, i64 2,
-    i64 1, i64 2, i32 0, ptr %scratch)
+    i64 1, i64 2, i32 0)
   ret void
 }}
 """

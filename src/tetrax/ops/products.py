@@ -1,6 +1,6 @@
 """Matrix products inside loop nests: calls of the library routine, and what they need.
 
-    void tetrax_gemm_f32(a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, accumulate, scratch)
+    void tetrax_gemm_f32(a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, accumulate)
 
 computes `C = A B`, or `C += A B`, for any strides of A and B; f32 and f64.
 """
@@ -17,8 +17,6 @@ from tetrax.ir.kernel_builder import KernelBuilder
 from tetrax.ir.kernel_expr import Buffer, Expr
 from tetrax.ir.kernel_types import F32, F64, I32, ScalarType
 
-# Blocks the routine packs its operands into: depth, rows, columns (with tile remainders).
-BLOCK_K, BLOCK_M, BLOCK_N = 256, 144, 3072
 MULTIPLICANDS = (F32, F64)
 
 
@@ -39,13 +37,6 @@ class Matrix:
         return Matrix(self.buffer, self.offset, self.column, self.row)
 
 
-def scratch_elements(m: int, n: int, k: int) -> int:
-    """Scratch space that a product of these sizes may need, in elements."""
-    columns = -(-min(n, BLOCK_N) // 16) * 16
-    rows = -(-min(m, BLOCK_M) // 6) * 6
-    return min(k, BLOCK_K) * (columns + rows) + 128
-
-
 class Multiplier:
     """Emits products of matrices of one type and one size into a kernel."""
 
@@ -54,8 +45,6 @@ class Multiplier:
         self.m, self.n, self.k = m, n, k
         # One row is what the routine does well; one column is the transposed product.
         self.swapped = n == 1 and m > 1
-        size = max(scratch_elements(m, n, k), scratch_elements(n, m, k))
-        self.scratch = builder.temporary(type, size)
 
     def multiply(
         self,
@@ -87,7 +76,6 @@ class Multiplier:
             *(kernel.index(size) for size in (m, n, k)),
             *(kernel.index(stride) for stride in (a.row, a.column, b.row, b.column, row)),
             accumulate,
-            builder.address(self.scratch),
         )
 
 
@@ -100,4 +88,4 @@ def joint_stride(extents: Sequence[int], strides: Sequence[int]) -> int | None:
     return kept[-1][1] if kept else 1
 
 
-__all__ = ["MULTIPLICANDS", "Matrix", "Multiplier", "joint_stride", "scratch_elements"]
+__all__ = ["MULTIPLICANDS", "Matrix", "Multiplier", "joint_stride"]

@@ -12,14 +12,13 @@ from tetrax.compiler.cpu.backend import (
     kernel_llvm,
 )
 from tetrax.compiler.cpu.bounds import take_bounds_error
-from tetrax.compiler.cpu.library import gemm_scratch_bytes, library_address
+from tetrax.compiler.cpu.library import library_address
 from tetrax.runtime.lapack import routine_address
 
 __all__ = [
     "KernelHandle",
     "compile_driver",
     "compile_kernels",
-    "gemm_scratch_bytes",
     "kernel_llvm",
     "library_address",
     "routine_address",

@@ -4,7 +4,6 @@ use.
 
 from __future__ import annotations
 
-from tetrax.compiler.cpu.library.gemm import gemm_scratch_bytes
 from tetrax.compiler.cpu.library.registry import library_address
 
-__all__ = ["gemm_scratch_bytes", "library_address"]
+__all__ = ["library_address"]

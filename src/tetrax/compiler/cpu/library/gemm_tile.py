@@ -1,225 +1,163 @@
 """Register tiles of the matrix product, as LLVM text.
 
-A tile function computes `rows` x (`vectors` full registers) elements of C over the whole range
-of k it is given:
+A tile function computes strips of `rows` rows x (`vectors` full registers) elements of C, one below
+the other, over the range of k it is given:
 
-    void tile(i64 k, ptr a, i64 a_row, i64 a_step, ptr b, i64 b_step, ptr c, i64 c_row, i64
-    columns, i32 accumulate)
+    void tile(i64 k, ptr a, i64 a_row, i64 a_step, i64 a_strip, ptr b, i64 b_step,
+              ptr c, i64 c_row, i64 columns, i64 strips, i32 accumulate)
 
-One value of A is repeated across a register and multiplied with `vectors` registers of a row of
-B. Strides are in elements; b's and c's columns are contiguous. The masked variant computes only
-the first `columns` columns.
+One value of A is repeated across a register and multiplied with `vectors` registers of a row of B.
+Strides are in elements: between rows, between steps of k, between strips. Columns of b and c are
+contiguous. The masked variant computes only the first `columns` columns; the packed variant knows
+how packed strips and panels lie in memory and ignores the strides of a and b.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tetrax.compiler.cpu.llvm_text import register_type
-from tetrax.ir.kernel_types import ScalarType
+from tetrax.compiler.cpu.library.gemm_text import ROWS, Function, Shape
 
 UNROLL = 4
 """Steps of k per turn of the main loop."""
 
+TILE_PARAMETERS = (
+    "i64 %k, ptr %a, i64 %a_row, i64 %a_step, i64 %a_strip, ptr %b, i64 %b_step, "
+    "ptr %c, i64 %c_row, i64 %columns, i64 %strips, i32 %accumulate"
+)
+
 
 @dataclass(frozen=True)
-class TileShape:
-    """Element type, lanes of a register, rows and registers per row of a tile."""
+class Tile:
+    """Rows and registers per row of a tile, and its variant: full, part (masked) or packed."""
 
-    type: ScalarType
-    lanes: int
+    shape: Shape
     rows: int
     vectors: int
+    variant: str = "full"
 
     @property
     def columns(self) -> int:
         """Columns of a full tile."""
-        return self.lanes * self.vectors
+        return self.shape.lanes * self.vectors
 
-    def symbol(self, masked: bool) -> str:
+    @property
+    def symbol(self) -> str:
         """The name of the tile's function."""
-        kind = "part" if masked else "full"
-        return f"tetrax_tile_{self.type}_{self.rows}x{self.vectors}_{kind}"
-
-
-TILE_PARAMETERS = (
-    "i64 %k, ptr %a, i64 %a_row, i64 %a_step, ptr %b, i64 %b_step, ptr %c, i64 %c_row, "
-    "i64 %columns, i32 %accumulate"
-)
-
-
-class _Tile:
-    """Text of one tile function under construction."""
-
-    def __init__(self, shape: TileShape, masked: bool):
-        self.shape = shape
-        self.masked = masked
-        self.scalar = register_type(shape.type)
-        self.vector = register_type(shape.type, shape.lanes)
-        self.suffix = f"v{shape.lanes}f{shape.type.bits}"
-        self.align = f"align {shape.type.bytes}"
-        self.lines: list[str] = []
-        self.count = 0
-        self.cells = [(r, v) for r in range(shape.rows) for v in range(shape.vectors)]
-
-    def emit(self, instruction: str) -> str:
-        self.count += 1
-        self.lines.append(f"  %t{self.count} = {instruction}")
-        return f"%t{self.count}"
-
-    def offset(self, pointer: str, elements: str | int) -> str:
-        return self.emit(f"getelementptr {self.scalar}, ptr {pointer}, i64 {elements}")
-
-    def load_vector(self, pointer: str, at: int) -> str:
-        place = self.offset(pointer, at * self.shape.lanes) if at else pointer
-        if not self.masked:
-            return self.emit(f"load {self.vector}, ptr {place}, {self.align}")
-        mask = f"<{self.shape.lanes} x i1> %mask{at}"
-        return self.emit(
-            f"call {self.vector} @llvm.masked.load.{self.suffix}.p0(ptr {self.align} {place}, "
-            f"{mask}, {self.vector} zeroinitializer)"
-        )
-
-    def store_vector(self, pointer: str, at: int, text: str) -> None:
-        place = self.offset(pointer, at * self.shape.lanes) if at else pointer
-        if not self.masked:
-            self.lines.append(f"  store {self.vector} {text}, ptr {place}, {self.align}")
-            return
-        self.lines.append(
-            f"  call void @llvm.masked.store.{self.suffix}.p0({self.vector} {text}, "
-            f"ptr {self.align} {place}, <{self.shape.lanes} x i1> %mask{at})"
-        )
-
-    def masks(self) -> None:
-        lanes = self.shape.lanes
-        if not self.masked:
-            return
-        first = self.emit(f"insertelement <{lanes} x i64> poison, i64 %columns, i64 0")
-        wide = self.emit(
-            f"shufflevector <{lanes} x i64> {first}, <{lanes} x i64> poison, "
-            f"<{lanes} x i32> zeroinitializer"
-        )
-        for at in range(self.shape.vectors):
-            numbers = ", ".join(f"i64 {at * lanes + lane}" for lane in range(lanes))
-            self.lines.append(f"  %mask{at} = icmp slt <{lanes} x i64> <{numbers}>, {wide}")
-
-    def step(self, a: str, b: str, sums: dict[tuple[int, int], str]) -> dict[tuple[int, int], str]:
-        """One step of k: a row of B into registers, then each value of the column of A."""
-        row = [self.load_vector(b, at) for at in range(self.shape.vectors)]
-        lanes = self.shape.lanes
-        result = dict(sums)
-        for r in range(self.shape.rows):
-            place = self.offset(a, f"%row{r}") if r else a
-            one = self.emit(f"load {self.scalar}, ptr {place}, {self.align}")
-            first = self.emit(f"insertelement {self.vector} poison, {self.scalar} {one}, i64 0")
-            wide = self.emit(
-                f"shufflevector {self.vector} {first}, {self.vector} poison, "
-                f"<{lanes} x i32> zeroinitializer"
-            )
-            for v in range(self.shape.vectors):
-                result[r, v] = self.emit(
-                    f"call {self.vector} @llvm.fma.{self.suffix}({self.vector} {wide}, "
-                    f"{self.vector} {row[v]}, {self.vector} {result[r, v]})"
-                )
-        return result
-
-    def loop(self, name: str, before: str, start: dict, steps: int, limit: str, state: str) -> dict:
-        """A loop over k in turns of `steps`; `state` names where pointers and position come
-        from.
-        """
-        names = {cell: f"%{name}_{cell[0]}_{cell[1]}" for cell in self.cells}
-        self.lines.append(f"{name}:")
-        head = len(self.lines)
-        a, b = f"%a_{name}", f"%b_{name}"
-        sums = dict(names)
-        for turn in range(steps):
-            sums = self.step(a, b, sums)
-            following = turn == steps - 1
-            a_next = f"%a_{name}_next" if following else f"%a_{name}_{turn}"
-            b_next = f"%b_{name}_next" if following else f"%b_{name}_{turn}"
-            self.lines.append(f"  {a_next} = getelementptr {self.scalar}, ptr {a}, i64 %a_step")
-            self.lines.append(f"  {b_next} = getelementptr {self.scalar}, ptr {b}, i64 %b_step")
-            a, b = a_next, b_next
-        self.lines.append(f"  %p_{name}_next = add nsw i64 %p_{name}, {steps}")
-        again = self.emit(f"icmp slt i64 %p_{name}_next, {limit}")
-        self.lines.append(f"  br i1 {again}, label %{name}, label %{name}_done")
-        phis = [
-            f"  %p_{name} = phi i64 [ %p{state}, %{before} ], [ %p_{name}_next, %{name} ]",
-            f"  %a_{name} = phi ptr [ %a{state}, %{before} ], [ %a_{name}_next, %{name} ]",
-            f"  %b_{name} = phi ptr [ %b{state}, %{before} ], [ %b_{name}_next, %{name} ]",
-        ]
-        for cell in self.cells:
-            phis.append(
-                f"  {names[cell]} = phi {self.vector} [ {start[cell]}, %{before} ], "
-                f"[ {sums[cell]}, %{name} ]"
-            )
-        self.lines[head:head] = phis
-        return sums
-
-    def join(self, name: str, before: str, loop: str, start: dict, sums: dict, state: str) -> dict:
-        """After a loop that may have been skipped: what it left, or what was there before."""
-        self.lines.append(f"{loop}_done:")
-        self.lines.append(f"  br label %{name}")
-        self.lines.append(f"{name}:")
-        for kind, what in (("i64", "p"), ("ptr", "a"), ("ptr", "b")):
-            self.lines.append(
-                f"  %{what}_{name} = phi {kind} [ %{what}{state}, %{before} ], "
-                f"[ %{what}_{loop}_next, %{loop}_done ]"
-            )
-        joined = {}
-        for r, v in self.cells:
-            joined[r, v] = f"%{name}_{r}_{v}"
-            self.lines.append(
-                f"  {joined[r, v]} = phi {self.vector} [ {start[r, v]}, %{before} ], "
-                f"[ {sums[r, v]}, %{loop}_done ]"
-            )
-        return joined
-
-    def prefetch_target(self) -> None:
-        """Rows of C are needed after the loop: fetch them now."""
-        for r in range(self.shape.rows):
-            place = self.offset("%c", f"%c_row{r}") if r else "%c"
-            self.lines.append(f"  call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
-
-    def finish(self, sums: dict[tuple[int, int], str]) -> None:
-        """Store the sums, on top of what is in C or instead of it."""
-        self.lines.append("  %keep = icmp ne i32 %accumulate, 0")
-        self.lines.append("  br i1 %keep, label %add, label %put")
-        for label in ("add", "put"):
-            self.lines.append(f"{label}:")
-            for r in range(self.shape.rows):
-                place = self.offset("%c", f"%c_row{r}") if r else "%c"
-                for v in range(self.shape.vectors):
-                    text = sums[r, v]
-                    if label == "add":
-                        old = self.load_vector(place, v)
-                        text = self.emit(f"fadd {self.vector} {old}, {text}")
-                    self.store_vector(place, v, text)
-            self.lines.append("  ret void")
+        return f"tetrax_tile_{self.shape.type}_{self.rows}x{self.vectors}_{self.variant}"
 
     def text(self) -> str:
-        for r in range(1, self.shape.rows):
-            self.lines.append(f"  %row{r} = mul nsw i64 %a_row, {r}")
-            self.lines.append(f"  %c_row{r} = mul nsw i64 %c_row, {r}")
-        self.masks()
-        self.prefetch_target()
-        self.lines.append("  %p = add i64 0, 0")
-        self.lines.append(f"  %whole = and i64 %k, {-UNROLL}")
-        some = self.emit("icmp sgt i64 %whole, 0")
-        zero = dict.fromkeys(self.cells, "zeroinitializer")
-        self.lines.append(f"  br i1 {some}, label %main, label %rest")
-        sums = self.loop("main", "entry", zero, UNROLL, "%whole", "")
-        sums = self.join("rest", "entry", "main", zero, sums, "")
-        more = self.emit("icmp slt i64 %p_rest, %k")
-        self.lines.append(f"  br i1 {more}, label %single, label %end")
-        last = self.loop("single", "rest", sums, 1, "%k", "_rest")
-        final = self.join("end", "rest", "single", sums, last, "_rest")
-        self.finish(final)
-        body = "\n".join(self.lines)
-        name = self.shape.symbol(self.masked)
-        return f"define void @{name}({TILE_PARAMETERS}) nounwind {{\nentry:\n{body}\n}}\n"
+        """The function."""
+        return _Tile(self).text()
 
 
-def tile_text(shape: TileShape, masked: bool) -> str:
-    """The LLVM function of a tile."""
-    return _Tile(shape, masked).text()
+class _Tile(Function):
+    """Text of one tile function under construction."""
+
+    def __init__(self, tile: Tile) -> None:
+        super().__init__(tile.shape, tile.symbol)
+        self.tile = tile
+        self.masked = tile.variant == "part"
+        self.packed = tile.variant == "packed"
+        self.cells = [(r, v) for r in range(tile.rows) for v in range(tile.vectors)]
+
+    def text(self) -> str:
+        rows = range(self.tile.rows)
+        self.a_rows: list[str | int] = [r if self.packed else self.times("%a_row", r) for r in rows]
+        self.c_rows = [self.times("%c_row", r) for r in rows]
+        self.a_step = str(ROWS) if self.packed else "%a_step"
+        self.b_step = str(self.tile.columns) if self.packed else "%b_step"
+        self.masks = self.lane_masks() if self.masked else []
+        self.whole = self.emit(f"and i64 %k, {-UNROLL}")
+        self.keep = self.emit("icmp ne i32 %accumulate, 0")
+        c_strip = self.times("%c_row", self.tile.rows)
+        a_strip = self.times("%k", ROWS) if self.packed else "%a_strip"
+
+        def strip(_: str, carried: list[str]) -> list[str]:
+            a, c = carried
+            self.one_strip(a, c)
+            return [self.at(a, a_strip), self.at(c, c_strip)]
+
+        self.carried_loop("%strips", 1, [("ptr", "%a"), ("ptr", "%c")], strip)
+        return self.finished(TILE_PARAMETERS)
+
+    def one_strip(self, a: str, c: str) -> None:
+        for r in range(self.tile.rows):
+            # rows of C are needed after the loop: fetch them now
+            self.prefetch(self.at(c, self.c_rows[r]) if r else c, write=True)
+        state = [("ptr", a), ("ptr", "%b")] + [(self.vector, "zeroinitializer")] * len(self.cells)
+        state_texts = self.carried_loop(self.whole, UNROLL, state, self.steps(UNROLL))
+        rest = [(kind, text) for (kind, _), text in zip(state, state_texts, strict=True)]
+        final = self.carried_loop("%k", 1, rest, self.steps(1), start=self.whole)
+        sums = dict(zip(self.cells, final[2:], strict=True))
+        self.branch(
+            self.keep, lambda: self.finish(c, sums, True), lambda: self.finish(c, sums, False)
+        )
+
+    def steps(self, count: int):
+        """The body of a loop over k that takes several steps a turn."""
+
+        def body(_: str, carried: list[str]) -> list[str]:
+            a, b, *texts = carried
+            for _step in range(count):
+                texts = self.step(a, b, texts)
+                a, b = self.at(a, self.a_step), self.at(b, self.b_step)
+            return [a, b, *texts]
+
+        return body
+
+    def step(self, a: str, b: str, sums: list[str]) -> list[str]:
+        """One step of k: a row of B into registers, then each value of the column of A."""
+        row = [self.read(b, v) for v in range(self.tile.vectors)]
+        result = []
+        for r in range(self.tile.rows):
+            one = self.load(self.at(a, self.a_rows[r]) if r else a)
+            first = self.emit(f"insertelement {self.vector} poison, {self.scalar} {one}, i64 0")
+            wide = self.shuffled(first, "poison", [0] * self.lanes)
+            for v in range(self.tile.vectors):
+                result.append(self.fma(wide, row[v], sums[r * self.tile.vectors + v]))
+        return result
+
+    def finish(self, c: str, sums: dict[tuple[int, int], str], add: bool) -> None:
+        """Store the sums, on top of what is in C or instead of it."""
+        for (r, v), total in sums.items():
+            place = self.at(c, self.c_rows[r]) if r else c
+            if add:
+                total = self.emit(f"fadd {self.vector} {self.read(place, v)}, {total}")
+            self.write(place, v, total)
+
+    # --- registers of a row ---
+
+    def read(self, pointer: str, v: int) -> str:
+        place = self.at(pointer, v * self.lanes) if v else pointer
+        if not self.masked:
+            return self.load(place, self.vector)
+        return self.emit(
+            f"call {self.vector} @llvm.masked.load.{self.suffix}.p0(ptr {self.align} {place}, "
+            f"<{self.lanes} x i1> {self.masks[v]}, {self.vector} zeroinitializer)"
+        )
+
+    def write(self, pointer: str, v: int, text: str) -> None:
+        place = self.at(pointer, v * self.lanes) if v else pointer
+        if not self.masked:
+            self.store(text, place, self.vector)
+            return
+        self.call(
+            f"llvm.masked.store.{self.suffix}.p0",
+            f"{self.vector} {text}",
+            f"ptr {self.align} {place}",
+            f"<{self.lanes} x i1> {self.masks[v]}",
+        )
+
+    def lane_masks(self) -> list[str]:
+        lanes = self.lanes
+        kind = f"<{lanes} x i64>"
+        first = self.emit(f"insertelement {kind} poison, i64 %columns, i64 0")
+        wide = self.emit(
+            f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer"
+        )
+        masks = []
+        for v in range(self.tile.vectors):
+            numbers = ", ".join(f"i64 {v * lanes + lane}" for lane in range(lanes))
+            masks.append(self.emit(f"icmp slt {kind} <{numbers}>, {wide}"))
+        return masks

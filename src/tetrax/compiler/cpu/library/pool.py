@@ -44,7 +44,7 @@ MOST_THREADS = 256
 
 POOL_SYMBOLS = (
     "tetrax_parallel",
-    "tetrax_pool_available",
+    "tetrax_pool_threads",
     "tetrax_pool_setup",
     "tetrax_pool_resize",
     "tetrax_pool_forget",
@@ -436,14 +436,13 @@ leave:
 """
 
 _CONTROL = """
-; whether a call made now would get the workers
-define i1 @tetrax_pool_available() nounwind {
+; how many threads a call made now would get
+define i64 @tetrax_pool_threads() nounwind {
   %limit = load atomic i64, ptr @limit monotonic, align 8
   %taken = load atomic i32, ptr @busy monotonic, align 4
-  %several = icmp sgt i64 %limit, 1
   %free = icmp eq i32 %taken, 0
-  %both = and i1 %several, %free
-  ret i1 %both
+  %threads = select i1 %free, i64 %limit, i64 1
+  ret i64 %threads
 }
 
 define i64 @tetrax_pool_workers() nounwind {

@@ -1,0 +1,173 @@
+"""What the functions of the matrix product share: writing LLVM text for one element type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tetrax.compiler.cpu.emit_loops import branch, counted_loop
+from tetrax.compiler.cpu.emitter import Emitter
+from tetrax.compiler.cpu.llvm_text import register_type
+from tetrax.compiler.cpu.target import Target
+from tetrax.ir.kernel_statements import Kernel
+from tetrax.ir.kernel_types import ScalarType
+
+ROWS = 6
+"""Rows of a full register tile."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Element type and lanes of a register: tiles are 6 rows by two registers."""
+
+    type: ScalarType
+    lanes: int
+    target: Target
+    vectors: int = 2
+
+    @property
+    def columns(self) -> int:
+        """Columns of a full tile."""
+        return self.lanes * self.vectors
+
+    @classmethod
+    def of(cls, type: ScalarType, target: Target) -> Shape:
+        return cls(type, max(2, target.vector_bits // type.bits), target)
+
+
+class Function:
+    """One function under construction; subclasses write its body."""
+
+    def __init__(self, shape: Shape, name: str) -> None:
+        self.shape = shape
+        self.name = name
+        self.type = shape.type
+        self.lanes = shape.lanes
+        self.scalar = register_type(shape.type)
+        self.vector = register_type(shape.type, shape.lanes)
+        self.suffix = f"v{shape.lanes}f{shape.type.bits}"
+        self.align = f"align {shape.type.bytes}"
+        self.em = Emitter(Kernel(name, ()), shape.target, {}, False)
+
+    def finished(self, parameters: str, linkage: str = "internal ") -> str:
+        """The definition, with what was written so far as its body."""
+        self.em.effect("ret void")
+        body = "\n".join(self.em.scopes[0].lines)
+        return f"define {linkage}void @{self.name}({parameters}) nounwind {{\nentry:\n{body}\n}}\n"
+
+    # --- arithmetic on i64 ---
+
+    def emit(self, instruction: str) -> str:
+        return self.em.emit(instruction)
+
+    def times(self, a: str, b: str | int) -> str:
+        return self.emit(f"mul nsw i64 {a}, {b}")
+
+    def plus(self, a: str, b: str | int) -> str:
+        return self.emit(f"add nsw i64 {a}, {b}")
+
+    def minus(self, a: str | int, b: str | int) -> str:
+        return self.emit(f"sub nsw i64 {a}, {b}")
+
+    def over(self, a: str, b: str | int) -> str:
+        """A quotient of numbers that are not negative."""
+        return self.emit(f"udiv i64 {a}, {b}")
+
+    def smaller(self, a: str, b: str | int) -> str:
+        return self.emit(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
+
+    def larger(self, a: str, b: str | int) -> str:
+        return self.emit(f"call i64 @llvm.smax.i64(i64 {a}, i64 {b})")
+
+    def rounded_up(self, a: str, b: str | int) -> str:
+        """The quotient rounded up."""
+        less = self.minus(b, 1) if isinstance(b, str) else b - 1
+        return self.over(self.plus(a, less), b)
+
+    def test(self, comparison: str, a: str, b: str | int) -> str:
+        return self.emit(f"icmp {comparison} i64 {a}, {b}")
+
+    def both(self, a: str, b: str) -> str:
+        return self.emit(f"and i1 {a}, {b}")
+
+    def either(self, a: str, b: str) -> str:
+        return self.emit(f"or i1 {a}, {b}")
+
+    def chosen(self, test: str, a: str, b: str, kind: str = "i64") -> str:
+        return self.emit(f"select i1 {test}, {kind} {a}, {kind} {b}")
+
+    # --- memory ---
+
+    def at(self, pointer: str, elements: str | int, type: ScalarType | None = None) -> str:
+        element = self.scalar if type is None else register_type(type)
+        return self.emit(f"getelementptr {element}, ptr {pointer}, i64 {elements}")
+
+    def load(self, pointer: str, kind: str | None = None) -> str:
+        return self.emit(f"load {kind or self.scalar}, ptr {pointer}, {self.align}")
+
+    def store(self, value: str, pointer: str, kind: str | None = None) -> None:
+        self.em.effect(f"store {kind or self.scalar} {value}, ptr {pointer}, {self.align}")
+
+    def prefetch(self, pointer: str, write: bool = False) -> None:
+        self.em.effect(
+            f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(write)}, i32 3, i32 1)"
+        )
+
+    # --- control ---
+
+    def branch(self, test: str, then: Callable[[], None], orelse: Callable[[], None] | None = None):
+        branch(self.em, test, then, orelse)
+
+    def loop(
+        self, stop: str | int, step: int | str, body: Callable[[str], None], start: str = "0"
+    ) -> None:
+        """`body(index)` for start, start + step … below stop."""
+
+        def run(index: str, _: list[str]) -> list[str]:
+            body(index)
+            return []
+
+        counted_loop(self.em, start, str(stop), int(step), [], run)
+
+    def carried_loop(
+        self,
+        stop: str,
+        step: int,
+        carried: Sequence[tuple[str, str]],
+        body: Callable[[str, list[str]], list[str]],
+        start: str = "0",
+    ) -> list[str]:
+        """A loop with carried values: (type, initial value) of each."""
+        return counted_loop(self.em, start, stop, step, carried, body)
+
+    def call(self, symbol: str, *arguments: str) -> None:
+        self.em.effect(f"call void @{symbol}({', '.join(arguments)})")
+
+    # --- vectors ---
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        """`a b + c`, rounded once where the machine can."""
+        kind = self.vector
+        if not self.shape.target.has_fma:
+            return self.emit(f"fadd {kind} {self.emit(f'fmul {kind} {a}, {b}')}, {c}")
+        return self.emit(f"call {kind} @llvm.fma.{self.suffix}({kind} {a}, {kind} {b}, {kind} {c})")
+
+    def shuffled(self, a: str, b: str, picks: Sequence[int], lanes: int | None = None) -> str:
+        kind = register_type(self.type, lanes or self.lanes)
+        mask = ", ".join(f"i32 {pick}" for pick in picks)
+        return self.emit(f"shufflevector {kind} {a}, {kind} {b}, <{len(picks)} x i32> <{mask}>")
+
+    def turned(self, rows: Sequence[str]) -> list[str]:
+        """Transpose a square of registers by exchanging ever smaller off-diagonal blocks."""
+        rows, lanes = list(rows), self.lanes
+        distance = lanes // 2
+        while distance:
+            for i in range(lanes):
+                if i & distance:
+                    continue
+                a, b = rows[i], rows[i + distance]
+                low = [x if not x & distance else lanes + x - distance for x in range(lanes)]
+                high = [x + distance if not x & distance else lanes + x for x in range(lanes)]
+                rows[i], rows[i + distance] = self.shuffled(a, b, low), self.shuffled(a, b, high)
+            distance //= 2
+        return rows
