@@ -25,6 +25,7 @@ from rich.progress import Progress
 from benchmarks import compile_time, dispatch, libraries, report, table
 from benchmarks.harness import QUICK, Plan, run_row
 from benchmarks.machine import Machine, measure_machine
+from benchmarks.priority import realtime
 from benchmarks.row import Row
 from benchmarks.rows import select
 
@@ -45,13 +46,16 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--compile", action="store_true", help="first calls in fresh processes")
     made.add_argument("--dispatch", action="store_true", help="what a call costs by itself")
     made.add_argument("--render", type=Path, help="only render the report of a JSON file")
+    made.add_argument(
+        "--realtime", action="store_true", help="real-time priority while the clock runs (root)"
+    )
     made.add_argument("--repeats", type=int, help="timed calls per row and library (15)")
     return made
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
     """How much to measure."""
-    plan = QUICK if options.quick else Plan()
+    plan = replace(QUICK if options.quick else Plan(), realtime=options.realtime)
     return replace(plan, repeats=options.repeats) if options.repeats else plan
 
 
@@ -138,7 +142,9 @@ def main() -> None:
     rows = select(options.rows)
     terminal = Console()
     console = terminal if terminal.is_terminal else Console(width=200)
-    modules, machine = loaded(options), measure_machine()
+    modules = loaded(options)
+    with realtime(options.realtime):
+        machine = measure_machine()
     if "torch" in modules:
         modules["torch"].set_num_threads(machine.threads)
     console.print(
@@ -150,7 +156,8 @@ def main() -> None:
     if options.compile:
         measure_compilation(run, rows, options.quick, everything=not options.rows)
     if options.dispatch:
-        measure_dispatch(run, options.repeats or 15)
+        with realtime(options.realtime):
+            measure_dispatch(run, options.repeats or 15)
     if not (options.compile or options.dispatch):
         measure_rows(run, rows, plan_of(options))
     if not (options.rows or options.quick):

@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks import libraries
 from benchmarks.libraries import Thunk
 from benchmarks.machine import Machine
+from benchmarks.priority import realtime
 from benchmarks.row import Case, Row
 
 
@@ -32,6 +33,7 @@ class Plan:
     least: int = 3
     pause: float = 0.02
     torch_compile: bool = True
+    realtime: bool = False
 
 
 QUICK = Plan(repeats=9, rounds=3, seconds=0.4, least=1, torch_compile=False)
@@ -273,7 +275,8 @@ def run_row(
         gc.collect()
         gc.disable()
         try:
-            times = attempt(outcome, "timing", lambda: take_turns(runs, plan)) or {}
+            with realtime(plan.realtime):
+                times = attempt(outcome, "timing", lambda: take_turns(runs, plan)) or {}
         finally:
             gc.enable()
     enter(outcome, times)
