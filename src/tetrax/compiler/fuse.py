@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tetrax.compiler.nest import Nest, NestBuilder
+from tetrax.compiler.nest import Nest, NestBuilder, NotFusable
+from tetrax.compiler.rows import RowNestBuilder
 from tetrax.ir.atoms import DropVar, Var
 from tetrax.ir.program import Equation, Program
+from tetrax.ops import axes as ax
 
 # A value computed in place may take this many equations with it (expressions are nested functions,
 # and text grows with each use).
@@ -27,6 +29,9 @@ MAX_GROUP_MEMBERS = 24
 # A kernel of more equations than this costs LLVM more than another kernel would.
 MAX_GROUP_EQUATIONS = 128
 MAX_LOOKBACK = 8
+# Rows of fewer elements are better done side by side, in lanes; fewer rows, each in parallel.
+SHORTEST_ROW = 16
+FEWEST_ROWS = 8
 
 
 @dataclass(eq=False)
@@ -37,6 +42,8 @@ class Group:
     members: list[Var] = field(default_factory=list)
     reads: set[Var] = field(default_factory=set)
     equations: int = 0
+    # Whether members may be longer than `shape`: vectors along rows of that shape.
+    by_rows: bool = False
 
 
 Item = Group | Equation
@@ -54,7 +61,8 @@ class Plan:
     equations: dict[Var, int]
 
     def nest(self, group: Group, writes: list[Var], name: str) -> Nest:
-        builder = NestBuilder(group.shape, self.definitions, self.stored.__contains__)
+        kind = RowNestBuilder if group.by_rows else NestBuilder
+        builder = kind(group.shape, self.definitions, self.stored.__contains__)
         return builder.build(group.members, writes, name)
 
 
@@ -77,6 +85,7 @@ def fuse(program: Program) -> Plan:
         for var in eqn.outvars:
             if var in decisions.stored:
                 _place(plan, var)
+    plan.items = _merge_rows(plan)
     return plan
 
 
@@ -158,6 +167,78 @@ def _joins(plan: Plan, group: Group, own: Group) -> bool:
         return False
     builder = NestBuilder(group.shape, plan.definitions, plan.stored.__contains__)
     return builder.fits(group.members, own.members[0])
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _merge_rows(plan: Plan) -> list[Item]:
+    """Join groups that reduce rows with those that make the rows or use the results."""
+    items: list[Item] = []
+    for item in plan.items:
+        if not isinstance(item, Group) or not _merged(plan, items, item):
+            items.append(item)
+    return items
+
+
+def _merged(plan: Plan, items: list[Item], group: Group) -> bool:
+    """Join `group` to an earlier one over the same rows, where there is one and it is legal."""
+    for distance, at in enumerate(range(len(items) - 1, -1, -1)):
+        if distance >= MAX_LOOKBACK:
+            return False
+        earlier = items[at]
+        if isinstance(earlier, Group) and (found := _joined_rows(plan, earlier, group)):
+            items[at] = found
+            return True
+        if group.reads & _writes(earlier):
+            return False
+    return False
+
+
+def _joined_rows(plan: Plan, earlier: Group, group: Group) -> Group | None:
+    rows = _common_rows(plan, earlier, group)
+    if rows is None or earlier.equations + group.equations > MAX_GROUP_EQUATIONS:
+        return None
+    members = [*earlier.members, *group.members]
+    if len(members) > MAX_GROUP_MEMBERS:
+        return None
+    joined = Group(rows, members, by_rows=True, equations=earlier.equations + group.equations)
+    try:
+        plan.nest(joined, members, "probe")
+    except NotFusable:
+        return None
+    joined.reads = (earlier.reads | group.reads) - set(members)
+    return joined
+
+
+def _common_rows(plan: Plan, earlier: Group, group: Group) -> tuple[int, ...] | None:
+    """The rows that two groups can be computed along, if one reduces what the other is about."""
+    related = group.reads & (earlier.reads | set(earlier.members))
+    if not related:
+        return None
+    first = earlier.shape if earlier.by_rows else _without_ones(earlier.shape)
+    second = group.shape if group.by_rows else _without_ones(group.shape)
+    rows = min(first, second, key=len)
+    if (
+        not rows
+        or ax.product(rows) < FEWEST_ROWS
+        or max(first, second, key=len)[: len(rows)] != rows
+    ):
+        return None
+    members = [*earlier.members, *group.members]
+    folds = any(plan.definitions[v].primitive.folds for v in members)
+    lengths = {ax.product(v.aval.shape) // ax.product(rows) for v in members}
+    operands = {v for v in (*earlier.reads, *group.reads) if v.aval.shape[: len(rows)] == rows}
+    lengths |= {ax.product(v.aval.shape) // ax.product(rows) for v in operands}
+    lengths.discard(1)
+    return rows if folds and lengths and min(lengths) >= SHORTEST_ROW else None
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without axes of size 1 at its end."""
+    while shape and shape[-1] == 1:
+        shape = shape[:-1]
+    return shape
 
 
 def _writes(item: Item) -> set[Var]:

@@ -71,7 +71,7 @@ class NestBuilder:
         if not self._compute(members) or self._mentions_identity():
             self.flat = None
             self._compute(members)
-        outputs = {var: _buffer(f"out{i}", var, "out") for i, var in enumerate(writes)}
+        outputs = {var: buffer_of(f"out{i}", var, "out") for i, var in enumerate(writes)}
         stores = [
             store for var in writes for store in self._stores(outputs[var], self.members[var])
         ]
@@ -134,7 +134,7 @@ class NestBuilder:
             views = eqn.primitive.kernel(operands, outs, **eqn.params)
             views = views if eqn.primitive.multiple_results else [views]
             for out, made in zip(eqn.outvars, views, strict=True):
-                self._views[out] = _memoised(made)
+                self._views[out] = memoised(made)
             found = self._views[var]
         return found
 
@@ -143,7 +143,7 @@ class NestBuilder:
         if found is None:
             buffer = self.buffers.get(var)
             if buffer is None:
-                buffer = self.buffers[var] = _buffer(f"in{len(self.buffers)}", var, "in")
+                buffer = self.buffers[var] = buffer_of(f"in{len(self.buffers)}", var, "in")
             found = self._views[var] = View(
                 var.aval.shape,
                 var.aval.dtype,
@@ -263,12 +263,13 @@ def constant_view(literal: Literal) -> View:
     return View((), dtype, lambda index: made)
 
 
-def _buffer(name: str, var: Var, mode: str) -> Buffer:
+def buffer_of(name: str, var: Var, mode: str) -> Buffer:
+    """A buffer for the value of a variable."""
     aval = var.aval
     return Buffer(name, element_type(aval.dtype), aval.size * parts(aval.dtype), mode)
 
 
-def _memoised(view: View) -> View:
+def memoised(view: View) -> View:
     """The view with its scalars remembered per index, so that shared values stay shared."""
     table: dict[tuple[Expr, ...], s.Scalar] = {}
 

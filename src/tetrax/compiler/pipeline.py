@@ -9,13 +9,17 @@ from tetrax.compiler.buffers import plan_arena
 from tetrax.compiler.cpu.backend import compile_driver, compile_kernels
 from tetrax.compiler.driver_text import HOST_CALL_SYMBOL, DriverText
 from tetrax.compiler.executable import HOST_CALL_ADDRESS, Executable
+from tetrax.compiler.passes.control import unify_control
 from tetrax.compiler.passes.cse import eliminate_common_subexpressions
 from tetrax.compiler.passes.dce import eliminate_dead_code
 from tetrax.compiler.passes.fold import fold_constants
 from tetrax.compiler.passes.inline import inline
+from tetrax.compiler.passes.loops import simplify_loops
 from tetrax.compiler.passes.simplify import simplify
 from tetrax.compiler.region import Module, Region
 from tetrax.compiler.steps import ArgSlot, KernelStep, Step, nested
+from tetrax.config import config
+from tetrax.ir.check import check_closed
 from tetrax.ir.program import ClosedProgram
 from tetrax.runtime.llvm import engine
 
@@ -23,28 +27,32 @@ Pass = Callable[[ClosedProgram], ClosedProgram]
 
 PASSES: tuple[Pass, ...] = (
     inline,  # first: the others see one straight line
+    lambda closed: unify_control(closed, optimise),  # bodies first: loops are simplified with them
     eliminate_dead_code,
     fold_constants,
     simplify,  # after folding: it looks for constant operands
     eliminate_common_subexpressions,  # after simplifying: more equations are equal
-    eliminate_dead_code,  # what the merged and simplified equations alone had needed
+    simplify_loops,  # after merging: equal stacked values are one
+    eliminate_dead_code,  # what the passes before alone had needed
 )
 
 
 def optimise(closed: ClosedProgram) -> ClosedProgram:
-    """All passes over one program; bodies of control flow are optimised when they are lowered."""
+    """All passes over one program and the programs of its control flow."""
     for run in PASSES:
         closed = run(closed)
+        if config.enable_checks:
+            check_closed(closed)
     return closed
 
 
 def lower(closed: ClosedProgram) -> tuple[list[Step], Module, int]:
     """Steps, what they share, and the size of the arena."""
     inputs, outputs = len(closed.in_avals), len(closed.out_avals)
-    module = Module(optimise, first_constant=inputs + outputs)
+    module = Module(first_constant=inputs + outputs)
     in_slots = [ArgSlot(i) for i in range(inputs)]
     out_slots = [ArgSlot(inputs + i) for i in range(outputs)]
-    steps = Region(module, closed, in_slots).lower(out_slots)
+    steps = Region(module, optimise(closed), in_slots).lower(out_slots)
     return steps, module, plan_arena(steps)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from tetrax.compiler.cpu.schedule import schedule
 from tetrax.compiler.fuse import Group, Item, Plan, fuse
 from tetrax.compiler.nest import nbytes
+from tetrax.compiler.register_loops import loop_kernel
 from tetrax.compiler.steps import (
     ArgSlot,
     BranchStep,
@@ -42,7 +43,6 @@ from tetrax.ir.views import Stored, element_type, parts
 class Module:
     """What all regions of one compiled program share."""
 
-    optimise: Callable[[ClosedProgram], ClosedProgram]
     constants: list[Any] = field(default_factory=list)
     constant_slots: list[ArgSlot] = field(default_factory=list)
     host_functions: list[HostFunction] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Region:
         # The loop whose body this is. Only the body itself may decide to keep or update a carry in
         # place: what happens inside a branch does not happen on every turn.
         self.loop = loop
-        self.closed = module.optimise(closed)
+        self.closed = closed
         program = self.closed.program
         self.slots: dict[Var, Slot] = dict(zip(program.invars, in_slots, strict=True))
         for var, value in zip(program.constvars, self.closed.consts, strict=True):
@@ -244,7 +244,25 @@ class Region:
             step.branches.append(Region(self.module, branch, inputs).lower(outputs))
         self.steps.append(step)
 
+    def _register_loop(self, eqn: Equation, described: Scan | While) -> bool:
+        """Lower a loop whose carries fit in registers to one kernel; False where they do not."""
+        wanted = [not isinstance(v, DropVar) for v in eqn.outvars]
+        found = loop_kernel(eqn, described, wanted)
+        if found is None:
+            return False
+        slots = [
+            self.slot(eqn.invars[operand.position])
+            if operand.constant is None
+            else self.module.constant(operand.constant, operand.aval)
+            for operand in found.reads
+        ]
+        slots += [self.slot(eqn.outvars[i]) for i in found.writes]
+        self.steps.append(self._kernel_step(found.kernel, slots))
+        return True
+
     def _while(self, eqn: Equation, described: While) -> None:
+        if self._register_loop(eqn, described):
+            return
         split = described.condition_consts + described.body_consts
         slots = [self.slot(atom) for atom in eqn.invars]
         condition_consts = slots[: described.condition_consts]
@@ -260,6 +278,8 @@ class Region:
         self._finish_loop(loop)
 
     def _scan(self, eqn: Equation, described: Scan) -> None:
+        if self._register_loop(eqn, described):
+            return
         first, last = described.consts, described.consts + described.carry
         slots = [self.slot(atom) for atom in eqn.invars]
         loop = LoopStep(described.length, described.reverse)

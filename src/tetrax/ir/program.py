@@ -201,3 +201,30 @@ def live_equations(eqns: Sequence[Equation], outvars: Sequence[Atom]) -> list[Eq
             needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
     kept.reverse()
     return kept
+
+
+def needed_inputs(program: Program, wanted: Sequence[bool]) -> list[bool]:
+    """Which inputs the `wanted` results (and effects) of a program depend on."""
+    outs = [atom for atom, want in zip(program.outvars, wanted, strict=True) if want]
+    needed = {atom for atom in outs if isinstance(atom, Var)}
+    for eqn in live_equations(program.eqns, outs):
+        needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
+    return [var in needed for var in program.invars]
+
+
+def restrict(
+    closed: ClosedProgram, inputs: Sequence[bool], outputs: Sequence[bool]
+) -> ClosedProgram:
+    """The program with some of its inputs and outputs; those left out must not be needed."""
+    program = closed.program
+    return ClosedProgram(
+        program.replace(
+            invars=[v for v, keep in zip(program.invars, inputs, strict=True) if keep],
+            outvars=[v for v, keep in zip(program.outvars, outputs, strict=True) if keep],
+            eqns=live_equations(
+                program.eqns,
+                [v for v, keep in zip(program.outvars, outputs, strict=True) if keep],
+            ),
+        ),
+        closed.consts,
+    )

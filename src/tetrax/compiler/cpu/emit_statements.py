@@ -174,7 +174,7 @@ def _lane_loop_of_unknown_extent(emitter: Emitter, statement: Loop, plan: LoopPl
     _serial_loop(emitter, statement, start)
 
 
-# --- statements inside a loop that runs in lanes: stores and branches only ---
+# --- statements inside a loop that runs in lanes: stores, branches and counted loops ---
 
 
 def _lanes(emitter: Emitter, statement: Statement, lanes: int, mask: str | None) -> None:
@@ -185,6 +185,29 @@ def _lanes(emitter: Emitter, statement: Statement, lanes: int, mask: str | None)
         emitter.written(written_by(statement))
     elif isinstance(statement, If):
         _lane_if(emitter, statement, lanes, mask)
+    elif isinstance(statement, Loop):
+        _loop_in_lanes(emitter, statement, lanes, mask)
+
+
+def _loop_in_lanes(emitter: Emitter, statement: Loop, lanes: int, mask: str | None) -> None:
+    """A counted loop that all lanes run together, each with carried values of its own."""
+    variables = [c.variable for c in statement.carried]
+    carried = [
+        (register_type(c.variable.type, lanes), emitter.operand(c.initial, lanes))
+        for c in statement.carried
+    ]
+
+    def body(index: str, texts: list[str]) -> list[str]:
+        emitter.bind(statement.variable, index)
+        for var, text in zip(variables, texts, strict=True):
+            emitter.bind(var, text, lanes)
+        _lanes(emitter, statement.body, lanes, mask)
+        return [emitter.operand(c.following, lanes) for c in statement.carried]
+
+    stop = emitter.operand(statement.extent)
+    finals = counted_loop(emitter, "0", stop, 1, carried, body, written_by(statement.body))
+    for var, text in zip(variables, finals, strict=True):
+        emitter.bind(var, text, lanes)
 
 
 def _lane_block(

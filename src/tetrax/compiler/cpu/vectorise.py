@@ -18,6 +18,10 @@ _SMALL_BODY, _MEDIUM_BODY = 16, 24
 """Node counts up to which a fold keeps four, or two, vectors of accumulators in flight."""
 
 
+_FEW_CARRIES = 3
+"""Carries of an inner loop up to which each takes four registers; up to twice as many, two."""
+
+
 @dataclass(frozen=True)
 class FoldPlan:
     """Loops of a fold in the order to run, the last one in lanes."""
@@ -170,6 +174,25 @@ def conditions_of(statement: Statement) -> list[Expr]:
     return []
 
 
+def lane_stores(statement: Statement) -> list[Store] | None:
+    """The stores of a statement that can run in lanes: stores, branches and counted loops."""
+    if isinstance(statement, Loop):
+        return lane_stores(statement.body)
+    if isinstance(statement, Block):
+        parts = [lane_stores(inner) for inner in statement.statements]
+        known = [part for part in parts if part is not None]
+        return [s for part in known for s in part] if len(known) == len(parts) else None
+    return stores_of(statement)
+
+
+def _nested_loops(statement: Statement) -> list[Loop]:
+    if isinstance(statement, Loop):
+        return [statement, *_nested_loops(statement.body)]
+    if isinstance(statement, Block):
+        return [found for inner in statement.statements for found in _nested_loops(inner)]
+    return []
+
+
 def _same_element(offset: Expr, other: Expr, var: Expr) -> bool:
     """Whether iterations of a loop meet at an element only with themselves: offsets apart by less
     than a stride.
@@ -200,6 +223,8 @@ def _independent(stores: list[Store], loads: list[Expr], var: Expr) -> bool:
 
 def loop_plan(emitter: Emitter, loop: Loop) -> LoopPlan | None:
     """How a loop of stores runs in lanes, or None where it does not."""
+    if _nested_loops(loop.body):
+        return _plan_around_loops(emitter, loop)
     stores = stores_of(loop.body)
     if stores is None or not stores or loop.carried or emitter.check_bounds:
         return None
@@ -228,6 +253,34 @@ def loop_plan(emitter: Emitter, loop: Loop) -> LoopPlan | None:
         and all(stride_of(s.offset, var) for s in stores)
     )
     return LoopPlan(lanes, overlapped)
+
+
+def _plan_around_loops(emitter: Emitter, loop: Loop) -> LoopPlan | None:
+    """Lanes of a loop around loops with carries, each lane with carries of its own."""
+    stores = lane_stores(loop.body)
+    extent = loop.extent
+    if not stores or loop.kind != "vector" or loop.carried or emitter.check_bounds:
+        return None
+    if extent.op != "const" or extent.data < 2:
+        return None
+    inner = _nested_loops(loop.body)
+    carried = [c for nested in inner for c in nested.carried]
+    roots = [*(s.value for s in stores), *(c.following for c in carried)]
+    roots += [c.initial for c in carried]
+    loads = all_loads([*roots, *(s.offset for s in stores)])
+    nodes = value_nodes(roots)
+    if any(var in nested.extent.free for nested in inner for var in (loop.variable,)) or any(
+        node.op == "iterate" and emitter.traits(node).unsafe for node in nodes
+    ):
+        return None
+    bits = max(node.type.bits for node in nodes if node.type is not I64 and not node.type.is_bool)
+    lanes = emitter.target.natural_lanes(max(bits, *(s.buffer.element.bits for s in stores)))
+    # Steps depend on each other, so several registers a carry keep the machine busy.
+    lanes *= 4 if len(carried) <= _FEW_CARRIES else 2 if len(carried) <= 2 * _FEW_CARRIES else 1
+    lanes = min(lanes, _power_of_two_up_to(extent.data))
+    stored = {alias_class(s.buffer) for s in stores}
+    overlapped = not any(alias_class(load.data) in stored for load in loads)
+    return LoopPlan(lanes, overlapped and all(stride_of(s.offset, loop.variable) for s in stores))
 
 
 def _folds_read_in_order(emitter: Emitter, nodes: list[Expr], var: Expr) -> bool:
