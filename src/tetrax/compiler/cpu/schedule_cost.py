@@ -161,7 +161,7 @@ def _inner_loop(node: Expr, lanes: int, variable: Expr | None) -> float:
         turns *= turns_of(extent)
     own = frozenset((*node.data.variables, *node.data.accumulators))
     outside: list[Expr] = []
-    if lanes == 1 and node.data.reassociate is not None:
+    if lanes == 1 and node.data.variables and node.data.reassociate is not None:
         inner = node.data.variables[-1]
         width = lanes_of(inner, updates)
         step = (_values(updates, width, inner, own, outside) + _NANOSECONDS) / width
