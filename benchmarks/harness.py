@@ -181,7 +181,7 @@ def add_turn(run: Thunk, count: int, times: list[float], plan: Plan) -> None:
     """One library's calls of one round; a slow library only makes those that it has time for."""
     time.sleep(plan.pause)
     if count:
-        run()
+        warm_up(run)
         times += [timed(run) for _ in range(count)]
         return
     share = max(1, round(plan.repeats / plan.rounds))
@@ -189,6 +189,17 @@ def add_turn(run: Thunk, count: int, times: list[float], plan: Plan) -> None:
         if len(times) >= plan.least and sum(times) + times[-1] > plan.seconds:
             return
         times.append(timed(run))
+
+
+def warm_up(run: Thunk) -> None:
+    """Calls until workers are awake and caches filled: the first after a pause take half as long
+    again.
+    """
+    spent = 0.0
+    for _ in range(8):
+        spent += timed(run)
+        if spent > 0.005:
+            return
 
 
 def quartile_spread(values: list[float]) -> float:
