@@ -47,13 +47,35 @@ class _Layout:
         return Matrix(self.stored.buffer, offset, width * self.row, width * self.column)
 
 
+@dataclass(frozen=True)
+class _Target:
+    """Strides of the result's batch axes, rows and columns, in elements."""
+
+    batch: tuple[int, ...]
+    row: int
+    column: int
+
+
 def emit_product(
-    builder: KernelBuilder, lhs: Side, rhs: Side, out: Stored, compute: ScalarType
+    builder: KernelBuilder,
+    lhs: Side,
+    rhs: Side,
+    out: Stored,
+    compute: ScalarType,
+    order: Sequence[int] | None = None,
 ) -> None:
-    """Store the product of two operands; each is given with batch, kept and contracting axes."""
+    """Store the product of two operands; each is given with batch, kept and contracting axes.
+
+    The result has batch, then kept axes of `lhs`, then of `rhs`; `order` says which of them each
+    axis of `out` is, where they stand in another order that `stores_in_order` allows.
+    """
     if 0 in out.shape:
         return
     lhs, rhs = _aligned(lhs, rhs)
+    target = product_target(out.shape, len(lhs[1]), len(lhs[2]), order)
+    assert target is not None
+    if target.column != 1:
+        lhs, rhs, target = rhs, lhs, _Target(target.batch, target.column, target.row)
     left = _layout(builder, lhs, compute, is_complex(out.dtype))
     right = _layout(builder, rhs, compute, is_complex(out.dtype))
     m, n = (ax.product([side[0].shape[axis] for axis in side[2]]) for side in (lhs, rhs))
@@ -64,15 +86,36 @@ def emit_product(
         _complex_products(builder, multiplier, left, right, out, extents)
         return
     narrow = element_type(out.dtype) is not compute
-    target = builder.temporary(compute, m * n) if narrow else out.buffer
+    memory = builder.temporary(compute, m * n) if narrow else out.buffer
     with builder.nest(extents) as position:
-        base = kernel.mul(flat(position, ax.row_major_strides(extents)), m * n)
-        c = Matrix(target, kernel.index(0) if narrow else base, n, 1)
+        base = flat(position, target.batch)
+        start, row = (kernel.index(0), n) if narrow else (base, target.row)
+        c = Matrix(memory, start, row, 1)
         multiplier.multiply(left.matrix(position), right.matrix(position).transposed(), c)
         if narrow:
             with builder.loop(m * n, "vector") as i:
-                value = kernel.convert(builder.load(target, i), element_type(out.dtype))
+                value = kernel.convert(builder.load(memory, i), element_type(out.dtype))
                 builder.store(out.buffer, kernel.add(base, i), value)
+
+
+def product_target(
+    shape: Sequence[int], batch: int, rows: int, order: Sequence[int] | None
+) -> _Target | None:
+    """Where rows and columns of a result of `shape` stand; None if they are not one axis each."""
+    order = range(len(shape)) if order is None else order
+    extents, strides = [0] * len(shape), [0] * len(shape)
+    for place, axis in enumerate(order):
+        extents[axis], strides[axis] = shape[place], ax.row_major_strides(shape)[place]
+    kept = batch + rows
+    row = joint_stride(extents[batch:kept], strides[batch:kept])
+    column = joint_stride(extents[kept:], strides[kept:])
+    if row is None or column is None:
+        return None
+    if ax.product(extents[kept:]) == 1:
+        column = 1
+    elif column != 1 and ax.product(extents[batch:kept]) == 1:
+        row = 1
+    return _Target(tuple(strides[:batch]), row, column) if 1 in (row, column) else None
 
 
 def _complex_products(

@@ -10,11 +10,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tetrax.compiler.fuse import is_pure
+from tetrax.compiler.nest import nbytes
 from tetrax.compiler.passes.control import described_as, description
+from tetrax.compiler.passes.loop_products import (
+    MAX_STACKED_BYTES,
+    accumulated_products,
+    product_over_steps,
+    products_before,
+)
+from tetrax.compiler.passes.products import absorb_transposes
 from tetrax.ir.atoms import Atom, DropVar, Literal, Var
 from tetrax.ir.control import Scan, While
 from tetrax.ir.program import ClosedProgram, Equation, join_effects
@@ -91,8 +99,10 @@ class _ScanLoop:
         self._fuse_producers(definitions, readers)
         self._settle_kept_carries()
         self._hoist()
+        self._multiply_slices()
         self._settle_invariant_results()
         self._rebase_results()
+        self._multiply_steps()
         return [*self.before, self._equation(), *self.after]
 
     def _equation(self) -> Equation:
@@ -109,7 +119,8 @@ class _ScanLoop:
             self.eqn,
             replace(
                 described,
-                body=ClosedProgram(program, body.consts),
+                # What was a slice may be a constant now, and its transpose part of a product.
+                body=absorb_transposes(ClosedProgram(program, body.consts)),
                 consts=len(self.constants),
                 carry=len(self.carries),
             ),
@@ -146,6 +157,9 @@ class _ScanLoop:
                 varies = _keeps_leading_axis(producer)
                 params = {**producer.params, **_sliced_broadcast(producer)}
                 source = slice_of(operand) if varies else self._constant(operand)
+                if source.aval.shape == inside.aval.shape:
+                    same[inside] = source
+                    return
                 made.append(producer.replace(invars=[source], outvars=[inside], params=params))
 
         for outside, inside in wanted:
@@ -154,8 +168,8 @@ class _ScanLoop:
                 continue
             known[outside] = inside
             provide(outside, inside)
-        self._rename(same)
         self.eqns = [*made, *self.eqns]
+        self._rename(same)
 
     def _rename(self, same: dict[Atom, Atom]) -> None:
         """Read one of several slices that are the same."""
@@ -205,10 +219,55 @@ class _ScanLoop:
         fixed = {inside for _, inside in self.constants}
         outside = {inside: atom for atom, inside in self.constants}
         moved, self.eqns, results = _split_invariant(
-            self.eqns, fixed | set(self.described.body.program.constvars), outside
+            self.eqns,
+            fixed | set(self.described.body.program.constvars),
+            outside,
+            {stacked.inside for stacked in self.stacked},
         )
         self.before += moved
         self.constants += results
+
+    # -- products ------------------------------------------------------------------------------
+
+    def _multiply_slices(self) -> None:
+        """Products of slices with constants are done for all slices before the loop."""
+        slices = {inside: outside for outside, inside in self.slices}
+        constants = {inside: outside for outside, inside in self.constants}
+        before, self.eqns, made = products_before(
+            self.eqns, slices, constants, self.described.length
+        )
+        self.before += before
+        self.slices += made
+
+    def _multiply_steps(self) -> None:
+        """Carries that add up a product become one product after the loop."""
+        found = accumulated_products(
+            self.eqns,
+            [inside for _, inside in self.carries],
+            self.following,
+            [stacked.inside for stacked in self.stacked],
+        )
+        slices: dict[Atom, Atom] = {inside: outside for outside, inside in self.slices}
+        constants = {inside for _, inside in self.constants}
+        gone: set[int] = set()
+        room = MAX_STACKED_BYTES
+        for sum_ in found:
+            operands = [a for a in sum_.product.invars if isinstance(a, Var)]
+            known = slices | {s.inside: s.outside for s in self.stacked}
+            fresh = {a for a in operands if a not in known}
+            size = self.described.length * sum(nbytes(a.aval) for a in fresh)
+            if size > room or any(a in constants for a in operands):
+                continue
+            room -= size
+            stacks = [known.get(a) or self._stack_of(a, self.stacked) for a in operands]
+            initial, out = self.carries[sum_.position][0], self.finals[sum_.position]
+            self.after += product_over_steps(sum_.product, stacks, initial, out)
+            drop = (sum_.sum, sum_.product)
+            self.eqns = [eqn for eqn in self.eqns if not any(eqn is d for d in drop)]
+            gone.add(sum_.position)
+        for name in ("carries", "following", "finals"):
+            values = getattr(self, name)
+            setattr(self, name, [v for i, v in enumerate(values) if i not in gone])
 
     def _settle_invariant_results(self) -> None:
         """Stacked results that exist already, or are the same in every turn, are not stored."""
@@ -345,11 +404,15 @@ def _sliced_broadcast(producer: Equation) -> dict:
 
 
 def _split_invariant(
-    eqns: Sequence[Equation], fixed: set[Var], outside: dict[Var, Atom]
+    eqns: Sequence[Equation],
+    fixed: set[Var],
+    outside: dict[Var, Atom],
+    wanted: Collection[Atom] = (),
 ) -> tuple[list[Equation], list[Equation], list[tuple[Atom, Var]]]:
     """Equations to do before a loop, those that stay, and (outside, inside) of what stays to read.
 
     `fixed` are variables that never change; `outside` names those of them that exist outside.
+    What is `wanted` outside is moved whatever it costs.
     """
     invariant: dict[Var, Equation] = {}
     worth: list[Equation] = []
@@ -360,7 +423,8 @@ def _split_invariant(
         if not all(_available(a, fixed, outside, invariant) for a in inputs):
             continue
         invariant.update((var, eqn) for var in eqn.outvars)
-        if eqn.primitive.cost >= WORTH_HOISTING or eqn.primitive.folds or not is_pure(eqn):
+        costly = eqn.primitive.cost >= WORTH_HOISTING or eqn.primitive.folds
+        if costly or not is_pure(eqn) or any(var in wanted for var in eqn.outvars):
             worth.append(eqn)
     if not worth:
         return [], list(eqns), []
