@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from benchmarks.goals import Record, ratio
 
@@ -17,7 +18,7 @@ _BARS = (
     ("jax", "#4878a8", 0.19, "time to JAX"),
     ("best", "#e0913a", -0.19, "time to the best peer"),
 )
-_RANGE = (1e-3, 10.0)
+_RANGE = (0.01, 30.0)
 
 
 def draw(rows: list[Record], path: Path) -> None:
@@ -29,6 +30,7 @@ def draw(rows: list[Record], path: Path) -> None:
         places = _places(rows, axes)
         for peer, colour, shift, label in _BARS:
             _bars(axes, rows, places, peer, colour, shift, label)
+        _missing(axes, rows, places)
         _finish(axes, rows, places)
         figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
 
@@ -61,12 +63,19 @@ def _bars(
         clipped = [min(max(value, _RANGE[0]), _RANGE[1]) for value in values]
         axes.barh(
             heights,
-            [value - _RANGE[0] for value in clipped],
+            [abs(value - 1) for value in clipped],
             height=0.36,
-            left=_RANGE[0],
+            left=[min(value, 1.0) for value in clipped],
             color=colour,
             label=label,
         )
+
+
+def _missing(axes: Axes, rows: list[Record], places: list[float]) -> None:
+    """Say where Tetrax has no time."""
+    for place, row in zip(places, rows, strict=True):
+        if row["tetrax"] is None:
+            axes.text(1.05, place, "error", va="center", color="#b03030")
 
 
 def _finish(axes: Axes, rows: list[Record], places: list[float]) -> None:
@@ -77,9 +86,12 @@ def _finish(axes: Axes, rows: list[Record], places: list[float]) -> None:
     axes.set_yticks(places, [row["row"] for row in rows])
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labeltop=True)
+    axes.xaxis.set_major_locator(FixedLocator([0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30]))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(axis="x", color=_GRID, linewidth=0.5)
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.set_xlabel("Tetrax's time to the peer's: left of 1, Tetrax is faster")
+    axes.set_xlabel("Tetrax's time to the peer's: bars to the left of 1 where Tetrax is faster")
     axes.legend(loc="upper right", frameon=False)

@@ -2,7 +2,7 @@
 
 Peers keep their worker threads spinning for a while after a call, and whoever is called next
 suffers; so each library gets a pause, one call that is not timed, and then its timed calls in a
-row, and the turns go round several times in changing order.
+row, and the turns go back and forth.
 """
 
 from __future__ import annotations
@@ -171,8 +171,7 @@ def take_turns(runs: Mapping[str, Thunk], plan: Plan) -> dict[str, list[float]]:
     times = {name: [] if counts[name] else [seconds] for name, seconds in first.items()}
     names = list(runs)
     for turn in range(plan.rounds):
-        start = turn % len(names)
-        for name in names[start:] + names[:start]:
+        for name in names if turn % 2 else reversed(names):
             add_turn(runs[name], counts[name], times[name], plan)
     return times
 

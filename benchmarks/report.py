@@ -58,10 +58,13 @@ def markdown(record: Mapping[str, Any]) -> str:
     return "\n".join(part for part in parts if part)
 
 
+_TEXT = {"", "row", "call", "library", "error", "cause", "figure", "aim", "kept"}
+
+
 def table(header: Iterable[str], lines: Iterable[Iterable[str]]) -> str:
-    """A Markdown table: the first column to the left, numbers to the right."""
+    """A Markdown table: words to the left, numbers to the right."""
     names = list(header)
-    rule = ["---", *["---:"] * (len(names) - 1)]
+    rule = ["---" if name in _TEXT else "---:" for name in names]
     return "\n".join("| " + " | ".join(line) + " |" for line in [names, rule, *lines]) + "\n"
 
 
