@@ -19,6 +19,7 @@ from tetrax.compiler.rows import RowNestBuilder
 from tetrax.ir.atoms import DropVar, Var
 from tetrax.ir.program import Equation, Program
 from tetrax.ops import axes as ax
+from tetrax.ops.structure import broadcast_in_dim_p
 
 # A value computed in place may take this many equations with it (expressions are nested functions,
 # and text grows with each use).
@@ -78,13 +79,14 @@ def fuse(program: Program) -> Plan:
     """Decide what is stored and group the pure equations."""
     decisions = _Decisions(program)
     plan = Plan([], decisions.stored, decisions.definitions, decisions.readers, decisions.equations)
+    placement = _Placement(plan)
     for eqn in program.eqns:
         if not is_pure(eqn):
-            plan.items.append(eqn)
+            placement.add_equation(eqn)
             continue
         for var in eqn.outvars:
             if var in decisions.stored:
-                _place(plan, var)
+                placement.add(var)
     plan.items = _merge_rows(plan)
     return plan
 
@@ -121,7 +123,9 @@ class _Decisions:
             return
         inputs = [a for a in eqn.invars if isinstance(a, Var) and a not in self.stored]
         inlined = 1 + sum(self._inlined[a] for a in inputs)
-        cost = eqn.primitive.cost + sum(self._cost[a] for a in inputs)
+        cost = eqn.primitive.cost
+        if not _repeats_outside(eqn):
+            cost += sum(self._cost[a] for a in inputs)
         for var in eqn.outvars:
             if isinstance(var, DropVar):
                 continue
@@ -139,22 +143,62 @@ class _Decisions:
         return several and cost > CHEAP and var.aval.size > 1
 
 
-def _place(plan: Plan, var: Var) -> None:
-    """Put `var` into a group that takes it, or into a new one at the end."""
-    own = Group(var.aval.shape, [var])
-    own.reads = set(plan.nest(own, [var], "probe").reads)
-    own.equations = plan.equations[var]
-    for distance, item in enumerate(reversed(plan.items)):
-        if distance >= MAX_LOOKBACK:
-            break
-        if isinstance(item, Group) and _joins(plan, item, own):
-            item.members.append(var)
-            item.reads |= own.reads - set(item.members)
-            item.equations += own.equations
-            return
-        if own.reads & _writes(item):
-            break
-    plan.items.append(own)
+def _repeats_outside(eqn: Equation) -> bool:
+    """Whether one element of the operand serves a whole inner loop, which computes it once."""
+    if eqn.primitive is not broadcast_in_dim_p:
+        return False
+    operand, out = eqn.invars[0].aval, eqn.outvars[0].aval
+    kept = [
+        axis
+        for axis, extent in zip(eqn.params["broadcast_dimensions"], operand.shape, strict=True)
+        if extent != 1
+    ]
+    inner = out.shape[len(kept) :]
+    return kept == list(range(len(kept))) and ax.product(inner) >= SHORTEST_ROW
+
+
+class _Placement:
+    """Puts values into groups, in program order; remembers where everything is computed."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._positions: dict[Var, int] = {}
+        # Groups by what they read or compute, apart from scalars (sharing those gains nothing).
+        self._groups_about: dict[Var, list[int]] = defaultdict(list)
+
+    def add_equation(self, eqn: Equation) -> None:
+        self._positions.update((var, len(self.plan.items)) for var in eqn.outvars)
+        self.plan.items.append(eqn)
+
+    def add(self, var: Var) -> None:
+        """Put `var` into the latest group that takes it, or into a new one at the end."""
+        plan = self.plan
+        own = Group(var.aval.shape, [var])
+        own.reads = set(plan.nest(own, [var], "probe").reads)
+        own.equations = plan.equations[var]
+        # A group before everything that is read is too early.
+        earliest = max((self._positions.get(v, 0) for v in own.reads), default=0)
+        for at in self._candidates(own.reads, earliest):
+            group = plan.items[at]
+            if isinstance(group, Group) and _joins(plan, group, own):
+                group.members.append(var)
+                group.reads |= own.reads - set(group.members)
+                group.equations += own.equations
+                self._note(own, at)
+                return
+        plan.items.append(own)
+        self._note(own, len(plan.items) - 1)
+
+    def _candidates(self, reads: set[Var], earliest: int) -> list[int]:
+        found = {at for v in reads for at in self._groups_about[v][-MAX_LOOKBACK:]}
+        return sorted((at for at in found if at >= earliest), reverse=True)[:MAX_LOOKBACK]
+
+    def _note(self, own: Group, at: int) -> None:
+        (var,) = own.members
+        self._positions[var] = at
+        for about in (*own.reads, var):
+            if about.aval.size > 1:
+                self._groups_about[about].append(at)
 
 
 def _joins(plan: Plan, group: Group, own: Group) -> bool:
@@ -162,8 +206,7 @@ def _joins(plan: Plan, group: Group, own: Group) -> bool:
         return False
     if group.equations + own.equations > MAX_GROUP_EQUATIONS:
         return False
-    shared = own.reads & (group.reads | set(group.members))
-    if not shared or own.members[0].aval.size == 0:
+    if own.members[0].aval.size == 0:
         return False
     builder = NestBuilder(group.shape, plan.definitions, plan.stored.__contains__)
     return builder.fits(group.members, own.members[0])
