@@ -96,18 +96,18 @@ def cache_folder(tmp_path):
 
 
 def test_disk_cache(cache_folder):
-    assert disk_cache.read("key") is None
-    disk_cache.write("key", b"contents")
-    assert disk_cache.read("key") == b"contents"
+    assert disk_cache.programs.read("key") is None
+    disk_cache.programs.write("key", b"contents")
+    assert disk_cache.programs.read("key") == b"contents"
     assert cache_folder.stat().st_mode & 0o777 == 0o700
     (cache_folder / "key").write_bytes((cache_folder / "key").read_bytes()[:-1] + b"?")
-    assert disk_cache.read("key") is None  # a damaged file is a miss, and is removed
+    assert disk_cache.programs.read("key") is None  # a damaged file is a miss, and is removed
     assert not (cache_folder / "key").exists()
 
 
 def test_disk_cache_drops_the_oldest(cache_folder):
     for at in range(4):
-        disk_cache.write(f"key{at}", bytes(100))
+        disk_cache.programs.write(f"key{at}", bytes(100))
         os.utime(cache_folder / f"key{at}", (at, at))
     disk_cache.sweep(cache_folder, 350)
     assert sorted(p.name for p in cache_folder.iterdir()) == ["key2", "key3"]
@@ -119,10 +119,10 @@ def test_an_unusable_cache_warns_once(tmp_path):
     config.update("cache_dir", str(tmp_path / "file" / "cache"))
     try:
         with pytest.warns(UserWarning, match="not kept on disk"):
-            disk_cache.write("key", b"contents")
+            disk_cache.programs.write("key", b"contents")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert disk_cache.read("key") is None
+            assert disk_cache.programs.read("key") is None
     finally:
         config.update("cache_dir", before)
 
@@ -135,3 +135,11 @@ def test_worker_count_follows_the_setting():
         assert threads.worker_count() == 3
     finally:
         config.update("num_threads", before)
+
+
+def test_library_objects_belong_to_the_user_and_not_to_a_program(cache_folder, monkeypatch):
+    """A fresh cache of programs does not make the library anew."""
+    assert disk_cache.library.folder() != disk_cache.programs.folder()
+    assert disk_cache.library.folder().name == "library"
+    config.update("cache_dir", "off")
+    assert disk_cache.library.folder() is None is disk_cache.programs.folder()

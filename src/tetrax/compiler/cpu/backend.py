@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tetrax.compiler.cpu.bounds import register_kernel
@@ -66,35 +66,55 @@ def compile_driver(source: str, symbol: str) -> int:
     known = llvm.engine.known(symbol)
     if known is not None:
         return known
-    code = cached_object(source, optimise=False)
+    key = _digest(source, host_target().key, llvm.VERSION)
+    code = disk_cache.programs.read(key)
+    if code is None:
+        code = llvm.compile_object(source)
+        disk_cache.programs.write(key, code)
     return llvm.engine.link(code, [symbol], source)[symbol]
 
 
-def cached_object(source: str, optimise: bool) -> bytes:
-    """Object code of an LLVM IR text, from the disk cache if it is there."""
-    key = _digest(source, host_target().key, llvm.VERSION, str(optimise))
-    found = disk_cache.read(key)
-    if found is None:
-        found = llvm.compile_object(source, optimise)
-        disk_cache.write(key, found)
-    return found
+def link_library(
+    symbols: Sequence[str], text: Callable[[Target], str], optimise: bool
+) -> dict[str, int]:
+    """Addresses of library routines; their text is made only where the disk has no object."""
+    target = host_target()
+    key = _digest("library", *symbols, target.key, llvm.VERSION, code_version(), str(optimise))
+    return _linked(disk_cache.library, key, symbols, lambda: text(target), optimise)
+
+
+def _linked(
+    store: disk_cache.Store,
+    key: str,
+    symbols: Sequence[str],
+    text: Callable[[], str],
+    optimise: bool = False,
+) -> dict[str, int]:
+    """Addresses of symbols in the object kept under a key, which is made from `text()` if need be.
+
+    Beside the object the store keeps the symbols that it refers to.
+    """
+    names = [f"declared-{key}", key]
+    declared, code = (store.read(name) for name in names)
+    if declared is None or code is None:
+        source = text()
+        code = llvm.compile_object(source, optimise)
+        needed = llvm.declared_symbols(source)
+        declared = "\n".join(f"declare void @{name}()" for name in needed).encode()
+        store.write(names[0], declared)
+        store.write(names[1], code)
+    return llvm.engine.link(code, list(symbols), declared.decode())
 
 
 def _compile_batch(batch: list[tuple[str, Kernel]], target: Target, bounds: bool) -> None:
     # the symbols are hashes of all that the code depends on, so they alone name the object
     symbols = [symbol for symbol, _ in batch]
-    key = _digest("batch", *symbols)
-    names = [f"declared-{key}", key]
-    stored = [disk_cache.read(name) for name in names]
-    if stored[0] is not None and stored[1] is not None:
-        llvm.engine.link(stored[1], symbols, stored[0].decode())
-        return
-    source = module_text([_emit(symbol, kernel, target, bounds) for symbol, kernel in batch])
-    code = llvm.compile_object(source)
-    declared = "\n".join(f"declare void @{name}()" for name in llvm.declared_symbols(source))
-    disk_cache.write(names[0], declared.encode())
-    disk_cache.write(names[1], code)
-    llvm.engine.link(code, symbols, declared)
+    _linked(
+        disk_cache.programs,
+        _digest("batch", *symbols),
+        symbols,
+        lambda: module_text([_emit(symbol, kernel, target, bounds) for symbol, kernel in batch]),
+    )
 
 
 def _emit(symbol: str, kernel: Kernel, target: Target, bounds: bool) -> FunctionText:

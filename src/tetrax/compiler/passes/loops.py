@@ -174,7 +174,10 @@ class _ScanLoop:
     def _rename(self, same: dict[Atom, Atom]) -> None:
         """Read one of several slices that are the same."""
         if same:
-            rename = lambda atoms: [same.get(atom, atom) for atom in atoms]
+
+            def rename(atoms: Sequence[Atom]) -> list[Atom]:
+                return [same.get(atom, atom) for atom in atoms]
+
             self.eqns = [eqn.replace(invars=rename(eqn.invars)) for eqn in self.eqns]
             self.following = rename(self.following)
             for stacked in self.stacked:

@@ -60,7 +60,8 @@ def absorb_transposes(closed: ClosedProgram) -> ClosedProgram:
             eqn = _with_plain_operands(eqn, definitions)
         elif eqn.primitive is transpose_p:
             source = eqn.invars[0]
-            product = definitions.get(source) if isinstance(source, Var) else None
+            assert isinstance(source, Var)
+            product = definitions.get(source)
             if product is not None and readers[source] == 1:
                 ordered = _ordered(product, eqn)
                 if ordered is not None:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from tetrax.compiler.cpu.backend import cached_object
+from tetrax.compiler.cpu.backend import link_library
 from tetrax.compiler.cpu.library.gemm import gemm_module
 from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
 from tetrax.compiler.cpu.library.pool_control import take_over
-from tetrax.compiler.cpu.target import Target, host_target
+from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import F32, F64
 from tetrax.runtime import llvm
 
@@ -43,9 +43,7 @@ def library_address(symbol: str) -> int | None:
     library = _HOME.get(symbol)
     if known is not None or library is None:
         return known
-    source = library.text(host_target())
-    code = cached_object(source, library.optimise)
-    addresses = llvm.engine.link(code, list(library.symbols), source)
+    addresses = link_library(library.symbols, library.text, library.optimise)
     if library.linked is not None:
         library.linked(addresses)
     return addresses[symbol]
