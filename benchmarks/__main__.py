@@ -1,6 +1,7 @@
 """Times Tetrax beside JAX, PyTorch and NumPy, interleaved in one process run.
 
-`--compile` and `--dispatch` measure first calls and the cost of calls instead. Full runs, those
+`--compile` and `--dispatch` measure first calls (and the families "special" and "memory") and the
+cost of calls instead. Full runs, those
 without `--rows` and `--quick`, are kept in benchmarks/report.json and rendered beside it.
 
 Rows are chosen by name, by family or by a pattern such as 'sort*'; without `--rows` all are run.
@@ -27,7 +28,7 @@ from benchmarks.harness import QUICK, Plan, run_row
 from benchmarks.machine import Machine, measure_machine
 from benchmarks.priority import realtime
 from benchmarks.row import Row
-from benchmarks.rows import select
+from benchmarks.rows import ROWS, select
 
 T = TypeVar("T")
 
@@ -111,15 +112,12 @@ def measure_rows(run: Run, rows: tuple[Row, ...], plan: Plan) -> None:
         run.add("rows", outcome, table.line(outcome, run.peers))
 
 
-def measure_compilation(run: Run, rows: tuple[Row, ...], quick: bool, everything: bool) -> None:
-    """First calls of the rows; of all of them, with the measurements that are no rows."""
+def measure_compilation(run: Run, chosen: str, quick: bool) -> None:
+    """First calls, and what belongs to them."""
     effort = compile_time.QUICK if quick else compile_time.Effort()
-    actions = list(compile_time.first_calls(rows, run.peers, effort))
-    if everything:
-        actions += compile_time.special(run.peers, effort)
-    actions += compile_time.memory(rows, run.peers, effort)
+    jobs = select(chosen, compile_time.measurements(ROWS))
     entries = []
-    for entry in run.track(actions, "first calls"):
+    for entry in run.track([lambda j=j: j.measure(run.peers, effort) for j in jobs], "first calls"):
         entries.append(entry)
         run.add("compile", entry, entry.line())
     for entry in compile_time.quotients(entries):
@@ -139,7 +137,7 @@ def main() -> None:
     if options.render:
         report.render(json.loads(options.render.read_text()))
         return
-    rows = select(options.rows)
+    rows = () if options.compile or options.dispatch else select(options.rows, ROWS)
     terminal = Console()
     console = terminal if terminal.is_terminal else Console(width=200)
     modules = loaded(options)
@@ -154,11 +152,11 @@ def main() -> None:
     )
     run = Run(console, modules, machine, options.json)
     if options.compile:
-        measure_compilation(run, rows, options.quick, everything=not options.rows)
+        measure_compilation(run, options.rows, options.quick)
     if options.dispatch:
         with realtime(options.realtime):
             measure_dispatch(run, options.repeats or 15)
-    if not (options.compile or options.dispatch):
+    if rows:
         measure_rows(run, rows, plan_of(options))
     if not (options.rows or options.quick):
         report.update(run.record())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +45,7 @@ class Entry:
             shown.append(f"ratio {mine / theirs:.3f}")
         problems = [f"\n    {name}: {text}" for name, text in self.errors.items()]
         wanted = f"  (target: {self.target})" if self.target else ""
-        return f"{self.row:32}" + "  ".join(shown) + wanted + "".join(problems)
+        return f"{self.row:40}" + "  ".join(shown) + wanted + "".join(problems)
 
     def quantity(self, value: float) -> str:
         """A number in its unit."""
@@ -66,48 +65,73 @@ class Effort:
 QUICK = Effort(processes=1, timeout=100.0)
 
 
-def _note(entry: Entry, name: str, found: list[dict[str, float] | str], number: str) -> None:
+def _note(entry: Entry, name: str, found: list[dict[str, float] | str]) -> None:
     """Enter the median of what the processes gave, or the first error."""
     errors = [result for result in found if isinstance(result, str)]
     if errors:
         entry.errors[name] = errors[0]
         return
-    entry.numbers[name] = statistics.median(result[number] for result in found)  # type: ignore[index]
+    numbers = [result for result in found if not isinstance(result, str)]
+    entry.numbers[name] = statistics.median(result[entry.unit] for result in numbers)
 
 
-def _measure(
-    entry: Entry, job: str, argument: str, peers: tuple[str, ...], effort: Effort
-) -> Entry:
-    """Run a job for Tetrax, cold and warm, and for the peers."""
-    number = "bytes" if entry.unit == "bytes" else "seconds"
-    cold: list[dict[str, float] | str] = []
-    warm: list[dict[str, float] | str] = []
-    for _ in range(effort.processes):
-        with tempfile.TemporaryDirectory() as cache:
-            cold.append(child.run(job, "tetrax", argument, effort.timeout, cache))
-            if number == "seconds" and not isinstance(cold[-1], str):
-                warm.append(child.run(job, "tetrax", argument, effort.timeout, cache))
-    _note(entry, "tetrax", cold, number)
-    if warm:
-        _note(entry, "tetrax_warm", warm, number)
-    for peer in peers:
-        runs = [child.run(job, peer, argument, effort.timeout) for _ in range(effort.processes)]
-        _note(entry, peer, runs, number)
-    return entry
+@dataclass(frozen=True)
+class Measurement:
+    """A job to be done in fresh processes, and beside whom."""
+
+    name: str
+    family: str
+    job: str
+    argument: str
+    unit: str = "seconds"
+    target: str = ""
+    peers: tuple[str, ...] = ("jax",)
+
+    def measure(self, peers: tuple[str, ...], effort: Effort) -> Entry:
+        """Run the job for Tetrax, cold and warm, and for the peers."""
+        kind = self.family if self.family in ("special", "memory") else "first call"
+        entry = Entry(self.name, kind, self.unit, target=self.target)
+        cold: list[dict[str, float] | str] = []
+        warm: list[dict[str, float] | str] = []
+        for _ in range(effort.processes):
+            with tempfile.TemporaryDirectory() as cache:
+                cold.append(child.run(self.job, "tetrax", self.argument, effort.timeout, cache))
+                if self.unit == "seconds" and not isinstance(cold[-1], str):
+                    warm.append(child.run(self.job, "tetrax", self.argument, effort.timeout, cache))
+        _note(entry, "tetrax", cold)
+        if warm:
+            _note(entry, "tetrax_warm", warm)
+        for peer in self.peers:
+            if peer in peers:
+                runs = range(effort.processes)
+                found = [child.run(self.job, peer, self.argument, effort.timeout) for _ in runs]
+                _note(entry, peer, found)
+        return entry
 
 
-def first_calls(
-    rows: tuple[Row, ...], peers: tuple[str, ...], effort: Effort
-) -> Iterator[Callable[[], Entry]]:
-    """One measurement per row."""
-    compiled = tuple(peer for peer in peers if peer == "jax")
-    for row in rows:
-        entry = Entry(row.name, "first call")
-        yield lambda e=entry, n=row.name: _measure(e, "first_call", n, compiled, effort)
+def measurements(rows: tuple[Row, ...]) -> tuple[Measurement, ...]:
+    """Every row's first call, what is measured of compilation besides, the memory of training."""
+    training = [row for row in rows if row.family == "training"]
+    return (
+        *(Measurement(row.name, row.family, "first_call", row.name) for row in rows),
+        *(
+            Measurement(name, "special", job, argument, unit, target)
+            for name, job, argument, unit, target in _SPECIAL
+        ),
+        *(
+            Measurement(
+                *(f"memory_{row.name}", "memory", "peak_memory", row.name),
+                unit="bytes",
+                target="no more than a peer",
+                peers=("jax", "torch"),
+            )
+            for row in training
+        ),
+    )
 
 
 _SPECIAL: tuple[tuple[str, str, str, str, str], ...] = (
-    # row, job, argument, unit, target
+    # name, job, argument, unit, target
     ("chain_1000", "chain", "1000", "seconds", "below 0.5 s"),
     ("chain_10000", "chain", "10000", "seconds", "below 5 s"),
     ("layers_6", "layers", "6", "seconds", ""),
@@ -126,27 +150,8 @@ _QUOTIENTS = (
         "layers_6_gradient",
         "at most 1.3",
     ),
-    ("value_and_grad / value", "layers_6_gradient", "layers_6", "at most 4"),
+    ("layers_6_gradient / layers_6", "layers_6_gradient", "layers_6", "at most 4"),
 )
-
-
-def special(peers: tuple[str, ...], effort: Effort) -> Iterator[Callable[[], Entry]]:
-    """The measurements that are no rows."""
-    compiled = tuple(peer for peer in peers if peer == "jax")
-    for name, job, argument, unit, target in _SPECIAL:
-        entry = Entry(name, "special", unit, target=target)
-        yield lambda e=entry, j=job, a=argument: _measure(e, j, a, compiled, effort)
-
-
-def memory(
-    rows: tuple[Row, ...], peers: tuple[str, ...], effort: Effort
-) -> Iterator[Callable[[], Entry]]:
-    """The most memory that the training rows take."""
-    others = tuple(peer for peer in peers if peer in ("jax", "torch"))
-    for row in rows:
-        if row.family == "training":
-            entry = Entry(f"memory of {row.name}", "memory", "bytes", target="no more than a peer")
-            yield lambda e=entry, n=row.name: _measure(e, "peak_memory", n, others, effort)
 
 
 def quotients(entries: list[Entry]) -> list[Entry]:

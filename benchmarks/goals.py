@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -85,7 +85,7 @@ _FIGURES: dict[str, Callable[[Record, Mapping[str, Record]], float | None]] = {
 }
 
 
-def judged(rows: list[Record]) -> Iterator[tuple[Goal, str, float | None]]:
+def judged(rows: Sequence[Record]) -> Iterator[tuple[Goal, str, float | None]]:
     """Every goal with each row that it speaks of, and the figure found."""
     by_name = {row["row"]: row for row in rows}
     for goal in GOALS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import signal
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
@@ -125,7 +126,8 @@ def torch_compiled(case: Case, torch: Any) -> Thunk:
     assert case.torch is not None
     torch._dynamo.reset()
     function, placed = torch.compile(case.torch(torch)), _tensors(case, torch)
-    with _alarm(COMPILE_SECONDS):
+    with _alarm(COMPILE_SECONDS), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch about its own code
         function(*placed)
         function(*placed)
     return lambda: function(*placed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Protocol, TypeVar
 
 from benchmarks.row import Row
 from benchmarks.rows import (
@@ -40,17 +41,34 @@ ROWS: tuple[Row, ...] = (
 )
 
 
-def select(patterns: str) -> tuple[Row, ...]:
-    """The rows that comma-separated names, families or shell-style patterns choose; all for ""."""
+class Named(Protocol):
+    """What can be chosen: rows, and what else is measured."""
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+        ...
+
+    @property
+    def family(self) -> str:
+        """The name of its group."""
+        ...
+
+
+Item = TypeVar("Item", bound=Named)
+
+
+def select(patterns: str, items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The items that comma-separated names, families or shell-style patterns choose; all for ""."""
     wanted = [pattern for pattern in patterns.split(",") if pattern]
     if not wanted:
-        return ROWS
-    unknown = [p for p in wanted if not any(_chosen(row, p) for row in ROWS)]
+        return items
+    unknown = [p for p in wanted if not any(_chosen(item, p) for item in items)]
     if unknown:
-        families = ", ".join(dict.fromkeys(row.family for row in ROWS))
+        families = ", ".join(dict.fromkeys(item.family for item in items))
         raise SystemExit(f"no row is called {', '.join(unknown)}; the families are {families}")
-    return tuple(row for row in ROWS if any(_chosen(row, pattern) for pattern in wanted))
+    return tuple(item for item in items if any(_chosen(item, pattern) for pattern in wanted))
 
 
-def _chosen(row: Row, pattern: str) -> bool:
-    return row.family == pattern or fnmatchcase(row.name, pattern)
+def _chosen(item: Named, pattern: str) -> bool:
+    return item.family == pattern or fnmatchcase(item.name, pattern)

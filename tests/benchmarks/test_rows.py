@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
+from benchmarks.child import JOBS
+from benchmarks.compile_time import measurements
 from benchmarks.harness import Outcome, compare_all, first_results
 from benchmarks.row import Row
 from benchmarks.rows import ROWS, select
@@ -12,7 +16,7 @@ from benchmarks import libraries
 torch = libraries.load("torch")  # not a test dependency: its variants are tested where it is there
 
 
-def modules_of(row: Row) -> dict[str, object]:
+def modules_of(row: Row) -> dict[str, ModuleType]:
     """Tetrax and one judge, which keeps the tests quick: NumPy where the row has it, else JAX."""
     judge = "numpy" if libraries.takes(row.case(tiny=True), "numpy") else "jax"
     return libraries.load_all((judge,) if torch is None else (judge, "torch"))
@@ -33,9 +37,16 @@ def test_libraries_agree(row: Row):
 
 
 def test_rows_are_chosen_by_name_family_and_pattern():
-    assert [row.name for row in select("sum_10m,axpy_10m")] == ["axpy_10m", "sum_10m"]
-    assert {row.family for row in select("fft")} == {"fft"}
-    assert all(row.name.startswith("sort") for row in select("sort*"))
-    assert select("") == ROWS
+    assert [row.name for row in select("sum_10m,axpy_10m", ROWS)] == ["axpy_10m", "sum_10m"]
+    assert {row.family for row in select("fft", ROWS)} == {"fft"}
+    assert all(row.name.startswith("sort") for row in select("sort*", ROWS))
+    assert select("", ROWS) == ROWS
     with pytest.raises(SystemExit, match="no row is called nothing"):
-        select("nothing")
+        select("nothing", ROWS)
+
+
+def test_first_calls_include_every_row_and_what_is_no_row():
+    jobs = measurements(ROWS)
+    assert {row.name for row in ROWS} < {job.name for job in jobs}
+    assert {job.job for job in jobs} <= set(JOBS)
+    assert "memory_adam_10m" in [job.name for job in select("memory", jobs)]
