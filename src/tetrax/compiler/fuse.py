@@ -12,8 +12,10 @@ otherwise it is stored, and readers of the same shape join its kernel.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tetrax.compiler.kernel_cache import KernelCache, Signature
 from tetrax.compiler.nest import Nest, NestBuilder, NotFusable
 from tetrax.compiler.rows import RowNestBuilder
 from tetrax.ir.atoms import DropVar, Var
@@ -60,11 +62,21 @@ class Plan:
     readers: dict[Var, int]
     # How many equations computing a stored variable takes.
     equations: dict[Var, int]
+    cache: KernelCache
 
-    def nest(self, group: Group, writes: list[Var], name: str) -> Nest:
+    def nest(self, group: Group, writes: list[Var]) -> Nest:
+        """The kernel of a group that stores `writes`. Raises NotFusable if there is none."""
         kind = RowNestBuilder if group.by_rows else NestBuilder
-        builder = kind(group.shape, self.definitions, self.stored.__contains__)
-        return builder.build(group.members, writes, name)
+
+        def build() -> Nest:
+            builder = kind(group.shape, self.definitions, self.stored.__contains__)
+            return builder.build(group.members, writes, "kernel")
+
+        signature = self.signature(group.members)
+        return self.cache.nest((kind, group.shape), group.members, writes, signature, build)
+
+    def signature(self, members: Sequence[Var]) -> Signature:
+        return Signature(members, self.definitions, self.stored.__contains__)
 
 
 def is_pure(eqn: Equation) -> bool:
@@ -75,10 +87,17 @@ def is_pure(eqn: Equation) -> bool:
     return not primitive.stores([atom.aval for atom in eqn.invars], eqn.params)
 
 
-def fuse(program: Program) -> Plan:
+def fuse(program: Program, cache: KernelCache) -> Plan:
     """Decide what is stored and group the pure equations."""
     decisions = _Decisions(program)
-    plan = Plan([], decisions.stored, decisions.definitions, decisions.readers, decisions.equations)
+    plan = Plan(
+        [],
+        decisions.stored,
+        decisions.definitions,
+        decisions.readers,
+        decisions.equations,
+        cache,
+    )
     placement = _Placement(plan)
     for eqn in program.eqns:
         if not is_pure(eqn):
@@ -174,7 +193,7 @@ class _Placement:
         """Put `var` into the latest group that takes it, or into a new one at the end."""
         plan = self.plan
         own = Group(var.aval.shape, [var])
-        own.reads = set(plan.nest(own, [var], "probe").reads)
+        own.reads = set(plan.signature([var]).stored)
         own.equations = plan.equations[var]
         # A group before everything that is read is too early.
         earliest = max((self._positions.get(v, 0) for v in own.reads), default=0)
@@ -247,7 +266,7 @@ def _joined_rows(plan: Plan, earlier: Group, group: Group) -> Group | None:
         return None
     joined = Group(rows, members, by_rows=True, equations=earlier.equations + group.equations)
     try:
-        plan.nest(joined, members, "probe")
+        plan.nest(joined, members)
     except NotFusable:
         return None
     joined.reads = (earlier.reads | group.reads) - set(members)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from tetrax.compiler.cpu.schedule import schedule
 from tetrax.compiler.fuse import Group, Item, Plan, fuse
+from tetrax.compiler.kernel_cache import KernelCache
 from tetrax.compiler.nest import nbytes
 from tetrax.compiler.register_loops import loop_kernel
 from tetrax.compiler.steps import (
@@ -46,6 +46,7 @@ class Module:
     constants: list[Any] = field(default_factory=list)
     constant_slots: list[ArgSlot] = field(default_factory=list)
     host_functions: list[HostFunction] = field(default_factory=list)
+    cache: KernelCache = field(default_factory=KernelCache)
     first_constant: int = 0
     _known: dict[Any, ArgSlot] = field(default_factory=dict)
 
@@ -86,7 +87,7 @@ class Region:
     def lower(self, out_slots: Sequence[Slot | None]) -> list[Step]:
         """The steps that leave result `i` in `out_slots[i]` (where that is not None)."""
         program = self.closed.program
-        self.plan = fuse(program)
+        self.plan = fuse(program, self.module.cache)
         copies = self._place_results(program.outvars, out_slots)
         reads = [_reads(item) for item in self.plan.items]
         for item, names in zip(self.plan.items, reads, strict=True):
@@ -167,7 +168,7 @@ class Region:
         writes = [var for var in group.members if self._is_read_outside(var, group)]
         if not writes or group.members[0].aval.size == 0:
             return
-        nest = self.plan.nest(group, writes, "kernel")
+        nest = self.plan.nest(group, writes)
         slots = [self.slot(var) for var in (*nest.reads, *nest.writes)]
         self.steps.append(self._kernel_step(nest.kernel, slots))
 
@@ -177,7 +178,7 @@ class Region:
         return any(reader is not group for reader in self.readers.get(var, ()))
 
     def _kernel_step(self, kernel: Any, slots: list[Slot]) -> KernelStep:
-        kernel = schedule(kernel)
+        kernel = self.module.cache.scheduled(kernel)
         scratch = kernel.scratch_bytes
         return KernelStep(kernel, slots, TempSlot(scratch) if scratch else None)
 
@@ -201,27 +202,16 @@ class Region:
         An operand that the operation updates shares one 'inout' buffer with the result; it is
         copied there first unless the two are the same memory.
         """
-        builder = KernelBuilder()
         update = eqn.primitive.updates
-        operands: list[Any] = []
-        slots: list[Slot] = []
-        for i, atom in enumerate(eqn.invars):
-            if i == update:
-                operands.append(None)
-                continue
-            operands.append(_stored(builder, f"in{i}", atom.aval, "in"))
-            slots.append(self.slot(atom))
+        slots = [self.slot(atom) for i, atom in enumerate(eqn.invars) if i != update]
         if update is not None:
             source, target = self.slot(eqn.invars[update]), self.slot(eqn.outvars[0])
             self._copy(target, source, eqn.outvars[0].aval)
-            operands[update] = _stored(builder, "updated", eqn.outvars[0].aval, "inout")
-            outs = [operands[update]]
             slots.append(target)
         else:
-            outs = [_stored(builder, f"out{i}", v.aval, "out") for i, v in enumerate(eqn.outvars)]
-            slots.extend(self.slot(var) for var in eqn.outvars)
-        eqn.primitive.emit(builder, operands, outs, **eqn.params)
-        self.steps.append(self._kernel_step(builder.build(eqn.primitive.name), slots))
+            slots += [self.slot(var) for var in eqn.outvars]
+        kernel = self.module.cache.emitted(eqn, lambda: _emitted(eqn))
+        self.steps.append(self._kernel_step(kernel, slots))
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -358,6 +348,23 @@ def _stored(builder: KernelBuilder, name: str, aval: Any, mode: str) -> Stored:
         name, element_type(aval.dtype), aval.size * parts(aval.dtype), mode
     )
     return Stored(buffer, aval.shape, aval.dtype)
+
+
+def _emitted(eqn: Equation) -> Any:
+    """The kernel that an operation writes itself; an operand that it updates comes last."""
+    builder = KernelBuilder()
+    update = eqn.primitive.updates
+    operands: list[Any] = [
+        None if i == update else _stored(builder, f"in{i}", atom.aval, "in")
+        for i, atom in enumerate(eqn.invars)
+    ]
+    if update is not None:
+        operands[update] = _stored(builder, "updated", eqn.outvars[0].aval, "inout")
+        outs = [operands[update]]
+    else:
+        outs = [_stored(builder, f"out{i}", v.aval, "out") for i, v in enumerate(eqn.outvars)]
+    eqn.primitive.emit(builder, operands, outs, **eqn.params)
+    return builder.build(eqn.primitive.name)
 
 
 def _reference_call(eqn: Equation) -> Callable[..., Any]:

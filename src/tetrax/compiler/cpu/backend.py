@@ -34,9 +34,11 @@ def compile_kernels(kernels: Sequence[Kernel]) -> list[KernelHandle]:
     """
     target = host_target()
     bounds = bool(config.check_bounds)
-    symbols = [_symbol(kernel, target, bounds) for kernel in kernels]
+    distinct = {id(kernel): kernel for kernel in kernels}
+    names = {key: _symbol(kernel, target, bounds) for key, kernel in distinct.items()}
+    symbols = [names[id(kernel)] for kernel in kernels]
     if config.enable_checks:
-        for kernel in kernels:
+        for kernel in distinct.values():
             check(kernel)
     if bounds:
         for symbol, kernel in zip(symbols, kernels, strict=True):

@@ -101,10 +101,11 @@ def accumulated_products(
         if total is None or total.primitive is not REGISTRY["add_any"] or uses[carry] != 1:
             continue
         others = [atom for atom in total.invars if atom is not carry]
-        if len(others) != 1 or uses[after] != 1 or not isinstance(others[0], Var):
+        if len(others) != 1 or uses[total.outvars[0]] != 1:
             continue
-        product = definitions.get(others[0])
-        if product is None or product.primitive is not dot_general_p or uses[others[0]] != 1:
+        (added,) = others
+        product = definitions.get(added) if isinstance(added, Var) and uses[added] == 1 else None
+        if product is None or product.primitive is not dot_general_p:
             continue
         if all(isinstance(a, Var) for a in product.invars) and dot_general_p.stores(
             [a.aval for a in product.invars], product.params

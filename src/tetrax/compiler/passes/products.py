@@ -60,9 +60,8 @@ def absorb_transposes(closed: ClosedProgram) -> ClosedProgram:
             eqn = _with_plain_operands(eqn, definitions)
         elif eqn.primitive is transpose_p:
             source = eqn.invars[0]
-            assert isinstance(source, Var)
-            product = definitions.get(source)
-            if product is not None and readers[source] == 1:
+            product = definitions.get(source) if isinstance(source, Var) else None
+            if product is not None and isinstance(source, Var) and readers[source] == 1:
                 ordered = _ordered(product, eqn)
                 if ordered is not None:
                     definitions[eqn.outvars[0]] = ordered

@@ -1,0 +1,127 @@
+"""Kernels by what they compute: equal parts of a program (its layers, say) are built once.
+
+Building, scheduling and printing a kernel costs milliseconds; a signature costs microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+from tetrax.compiler.cpu.schedule import schedule
+from tetrax.compiler.nest import Nest, NotFusable
+from tetrax.compiler.passes.cse import atom_key
+from tetrax.ir.atoms import Atom, Literal, Var
+from tetrax.ir.kernel import Kernel
+from tetrax.ir.program import Equation
+
+
+class KernelCache:
+    """What one compilation has built so far."""
+
+    def __init__(self) -> None:
+        # None stands for members that do not fit together.
+        self._nests: dict[Hashable, tuple[Kernel, tuple[int, ...]] | None] = {}
+        self._emitted: dict[Hashable, Kernel] = {}
+        # By identity; the kernels are kept, so that no identity is used twice.
+        self._scheduled: dict[int, tuple[Kernel, Kernel]] = {}
+
+    def nest(
+        self,
+        kind: Hashable,
+        members: Sequence[Var],
+        writes: Sequence[Var],
+        signature: Signature,
+        build: Callable[[], Nest],
+    ) -> Nest:
+        """The nest `build` makes, or an equal one made before; raises NotFusable as it does."""
+        if signature.key is None:
+            return build()
+        positions = {var: i for i, var in enumerate(members)}
+        key = (kind, signature.key, tuple(positions[var] for var in writes))
+        if key not in self._nests:
+            self._nests[key] = self._remembered(signature, build)
+        found = self._nests[key]
+        if found is None:
+            raise NotFusable
+        kernel, reads = found
+        return Nest(kernel, tuple(signature.stored[i] for i in reads), tuple(writes))
+
+    def _remembered(
+        self, signature: Signature, build: Callable[[], Nest]
+    ) -> tuple[Kernel, tuple[int, ...]] | None:
+        try:
+            made = build()
+        except NotFusable:
+            return None
+        numbers = {var: i for i, var in enumerate(signature.stored)}
+        return made.kernel, tuple(numbers[var] for var in made.reads)
+
+    def emitted(self, eqn: Equation, build: Callable[[], Kernel]) -> Kernel:
+        """The kernel of an operation that writes its own; it depends on types alone."""
+        avals = tuple(atom.aval for atom in (*eqn.invars, *eqn.outvars))
+        key = (eqn.primitive, tuple(eqn.params.items()), avals)
+        try:
+            found = self._emitted.get(key)
+        except TypeError:
+            return build()
+        if found is None:
+            found = self._emitted[key] = build()
+        return found
+
+    def scheduled(self, kernel: Kernel) -> Kernel:
+        """The kernel with its loops divided among threads where that pays."""
+        found = self._scheduled.get(id(kernel))
+        if found is None:
+            found = self._scheduled[id(kernel)] = kernel, schedule(kernel)
+        return found[1]
+
+
+class Signature:
+    """What some variables are, said without names: operations, parameters, types, and wiring.
+
+    `stored` are the variables read from memory, in the order in which the key numbers them; a key
+    of None means that a parameter cannot be compared.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Var],
+        definitions: Mapping[Var, Equation],
+        is_stored: Callable[[Var], bool],
+    ) -> None:
+        self.stored: list[Var] = []
+        self._definitions, self._is_stored = definitions, is_stored
+        self._numbers: dict[Var, Hashable] = {}
+        self._parts: list[Hashable] = []
+        for number, var in enumerate(members):
+            self._define(var)
+            self._parts.append(("member", self._numbers[var]))
+            self._numbers[var] = ("member", number)
+        self.key: Hashable | None = tuple(self._parts)
+        try:
+            hash(self.key)
+        except TypeError:
+            self.key = None
+
+    def _reference(self, atom: Atom) -> Hashable:
+        if isinstance(atom, Literal):
+            return atom_key(atom)
+        if atom not in self._numbers:
+            if self._is_stored(atom):
+                self._numbers[atom] = ("stored", len(self.stored), atom.aval)
+                self.stored.append(atom)
+            else:
+                self._define(atom)
+        return self._numbers[atom]
+
+    def _define(self, var: Var) -> None:
+        eqn = self._definitions[var]
+        operands = tuple(self._reference(atom) for atom in eqn.invars)
+        outs = tuple(v.aval for v in eqn.outvars)
+        number = len(self._parts)
+        self._parts.append((eqn.primitive, tuple(eqn.params.items()), operands, outs))
+        for i, out in enumerate(eqn.outvars):
+            self._numbers.setdefault(out, (number, i))
+
+
+__all__ = ["KernelCache", "Signature"]
