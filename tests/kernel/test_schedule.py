@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 
 import pytest
 
@@ -224,3 +225,118 @@ def test_costs_grow_with_the_work():
     with b.loop(1000, "vector") as i:
         b.store(y, i, k.unary("exp", b.load(x, i)))
     assert cost_of(b.build("exp").body).compute > 3 * cost_of(cheap.body).compute
+
+
+# --- reductions ---
+
+
+def reduction(shape, axes, operation="add", type=k.F32):
+    """`y[kept] = fold over axes of x`, as the compiler writes it."""
+    size = int(np.prod(shape))
+    kept = [n for axis, n in enumerate(shape) if axis not in axes]
+    b = KernelBuilder()
+    x, y = b.input("x", type, size), b.output("y", type, int(np.prod(kept, dtype=int)))
+    variables = [(k.index_variable("r", shape[axis]), shape[axis]) for axis in axes]
+    with b.nest(kept[:-1]) as outer:
+        inner = b.loop(kept[-1], "vector" if shape[-1] == kept[-1] else "serial") if kept else None
+        own = (*outer, inner.__enter__()) if inner else outer
+        kept_index, reduced = iter(own), iter(v for v, _ in variables)
+        offset, flat = k.index(0), k.index(0)
+        for axis, extent in enumerate(shape):
+            position = next(reduced) if axis in axes else next(kept_index)
+            offset = k.add(k.mul(offset, extent), position)
+        for variable, extent in zip(own, kept, strict=True):
+            flat = k.add(k.mul(flat, extent), variable)
+        total = k.variable("total", type)
+        start = {"add": 1.0, "max": -np.inf, "min": 5.0}[operation]
+        value = k.binary(operation, total, b.load(x, offset))
+        result = k.fold(variables, [(total, k.const(start, type), value)], operation)[0]
+        b.store(y, flat, result)
+        if inner:
+            inner.__exit__(None, None, None)
+    return b.build("reduction")
+
+
+REDUCTIONS = [
+    ((100_003,), (0,)),
+    ((1 << 17,), (0,)),
+    ((301, 403), (0, 1)),
+    ((3, 70_001), (0, 1)),
+    ((1009, 203), (0,)),
+    ((50_003, 5), (0,)),
+    ((4001, 33), (0,)),
+    ((41, 5003), (0,)),
+    ((3, 50_021), (1,)),
+    ((20, 1001, 37), (1,)),
+    ((13, 71, 207), (0, 1)),
+    ((100_000, 1), (0,)),
+]
+
+
+@pytest.mark.parametrize(("shape", "axes"), REDUCTIONS)
+@pytest.mark.parametrize("operation", ["add", "max", "min"])
+@pytest.mark.parametrize("type", [k.F32, k.F64])
+def test_reductions(shape, axes, operation, type):
+    kernel = reduction(shape, axes, operation, type)
+    scheduled = schedule(kernel)
+    check(scheduled)
+    assert loops(scheduled) > 0
+    x = np.random.default_rng(0).standard_normal(shape).astype(type.dtype)
+    exact = {"add": np.sum, "max": np.max, "min": np.min}[operation](
+        x.astype(np.longdouble), axis=axes
+    )
+    exact = exact + 1 if operation == "add" else np.minimum(exact, 5.0 if operation == "min" else 9)
+    got = np.full(exact.shape, np.nan, type.dtype)
+    call_kernel(scheduled, x, got)
+    if operation != "add":
+        np.testing.assert_array_equal(got, exact)
+        return
+    # a few roundings of the size that a sum has
+    size = np.sqrt(x.size / max(exact.size, 1)) + 1
+    assert np.abs(got - exact).max() <= 8 * np.finfo(type.dtype).eps * size
+
+
+@pytest.mark.parametrize("place", [0, 7, 50_000, 100_002])
+def test_extrema_of_nan(place):
+    x = np.zeros(100_003, "f4")
+    x[place] = np.nan
+    got = np.zeros(1, "f4")
+    call_kernel(schedule(reduction(x.shape, (0,), "max")), x, got)
+    assert np.isnan(got[0])
+    columns = np.zeros((1009, 203), "f4")
+    columns[place % 1009, place % 203] = np.nan
+    got = np.zeros(203, "f4")
+    call_kernel(schedule(reduction(columns.shape, (0,), "max")), columns, got)
+    assert np.flatnonzero(np.isnan(got)).tolist() == [place % 203]
+
+
+def test_sums_are_as_good_as_pairwise_ones():
+    rng = np.random.default_rng(0)
+    for type in (k.F32, k.F64):
+        kernel = schedule(reduction((1_000_000,), (0,), type=type))
+        ours = pairwise = 0.0
+        for _ in range(10):
+            x = rng.standard_normal(1_000_000).astype(type.dtype)
+            exact = math.fsum([1.0, *x.tolist()])
+            got = np.zeros(1, type.dtype)
+            call_kernel(kernel, x, got)
+            ours += abs(float(got[0]) - exact)
+            pairwise += abs(float(x.sum() + type.dtype.type(1)) - exact)
+        assert ours <= pairwise
+
+
+def test_several_folds_share_the_passes():
+    b = KernelBuilder()
+    x, y, z = b.input("x", k.F32, 1009 * 256), b.output("y", k.F32, 256), b.output("z", k.F32, 256)
+    i = k.index_variable("i", 1009)
+    with b.loop(256, "vector") as j:
+        value = b.load(x, k.add(k.mul(i, 256), j))
+        b.store(y, j, k.reduce_sum([(i, 1009)], value))
+        b.store(z, j, k.reduce_sum([(i, 1009)], k.mul(value, value)))
+    kernel = schedule(b.build("moments"))
+    assert loops(kernel, "serial") == 1  # one loop over groups of rows
+    x = np.random.default_rng(0).standard_normal((1009, 256)).astype("f4")
+    y, z = np.zeros(256, "f4"), np.zeros(256, "f4")
+    call_kernel(kernel, x, y, z)
+    np.testing.assert_allclose(y, x.sum(0, dtype="f8"), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(z, np.square(x, dtype="f8").sum(0), rtol=1e-6)

@@ -51,6 +51,11 @@ def _combine(a: Affine, b: Affine, factor: int) -> Affine:
     coefficients = dict(a[0])
     for term, coefficient in b[0]:
         coefficients[term] = coefficients.get(term, 0) + factor * coefficient
+    for term in [term for term in coefficients if term.op == "rem"]:
+        whole = _undivided(term, coefficients)
+        if whole is not None:
+            rest = tuple((t, c) for t, c in coefficients.items() if c)
+            return _combine((rest, a[1] + factor * b[1]), whole, 1)
     terms = tuple(
         sorted(
             ((term, c) for term, c in coefficients.items() if c),
@@ -58,6 +63,33 @@ def _combine(a: Affine, b: Affine, factor: int) -> Affine:
         )
     )
     return terms, a[1] + factor * b[1]
+
+
+def _undivided(remainder: Expr, coefficients: dict[Expr, int]) -> Affine | None:
+    """`c * (x % d)`, where the sum holds `c * d * (x / d)` too, is `c * x`: takes both out of the
+    sum and gives that.
+    """
+    divisor, coefficient = remainder.args[1], coefficients[remainder]
+    if divisor.op != "const" or divisor.data == 0 or coefficient == 0:
+        return None
+    for term, other in coefficients.items():
+        if term.op != "div" or other != coefficient * divisor.data or term.args[1] is not divisor:
+            continue
+        if _same_remainder(term.args[0], remainder.args[0], divisor.data):
+            del coefficients[term], coefficients[remainder]
+            return _scale(affine_of(term.args[0]), coefficient)
+    return None
+
+
+def _same_remainder(a: Expr, b: Expr, divisor: int) -> bool:
+    """Whether `a % d` and `b % d` are equal: the same number, or both positive and d * n apart."""
+    if a is b:
+        return True
+    terms, constant = _combine(affine_of(a), affine_of(b), -1)
+    if divisor < 0 or constant % divisor or any(c % divisor for _, c in terms):
+        return False
+    bounds = interval_of(a), interval_of(b)
+    return all(bound is not None and bound[0] >= 0 for bound in bounds)
 
 
 def _scale(a: Affine, factor: int) -> Affine:

@@ -1,7 +1,7 @@
 """Loops that are expressions: fold, iterate, and the rarely taken branch.
 
 A reassociable fold runs in lanes over one of its variables where that reads memory contiguously. A
-sum of floats never runs longer than BLOCK steps in one accumulator: block sums are added up with
+sum of floats never runs long in one accumulator: block sums are added up with
 their rounding errors kept (Knuth's two-sum), so that the error of a sum does not grow with its
 length. The order is a function of the extents alone.
 """
@@ -24,6 +24,10 @@ from tetrax.ir.kernel_types import ScalarType
 
 BLOCK = 64
 """Longest chain of additions into one floating-point accumulator."""
+CHAIN, CHAINS = 16, 8
+"""In lanes, chains of 16 additions, 8 of which are added before errors are kept: their errors are
+what remains in the end.
+"""
 
 
 @dataclass(frozen=True)
@@ -269,14 +273,24 @@ def _compensated_row(
     emitter: Emitter, fold: _Fold, var: Expr, extent: int, state: list[str]
 ) -> list[str]:
     whole = extent // fold.lanes * fold.lanes
-    size = BLOCK * fold.lanes
+    step = CHAIN * fold.lanes
+    size = CHAINS * step
+
+    def chain(limit: str) -> Callable[[str, list[str]], list[str]]:
+        def run(base: str, texts: list[str]) -> list[str]:
+            stop = _limited(emitter, base, step, limit)
+            part = _lanes_between(emitter, fold, var, base, stop, _identities(fold))
+            return [
+                emitter.emit(f"fadd {kind} {text}, {more}")
+                for kind, text, more in zip(fold.kinds, texts, part, strict=True)
+            ]
+
+        return run
 
     def block(base: str, texts: list[str]) -> list[str]:
-        limit = str(whole)
-        if whole > size:
-            following = emitter.emit(f"add nsw i64 {base}, {size}")
-            limit = emitter.emit(f"call i64 @llvm.smin.i64(i64 {following}, i64 {whole})")
-        partial = _lanes_between(emitter, fold, var, base, limit, _identities(fold))
+        limit = _limited(emitter, base, size, str(whole)) if whole > size else str(whole)
+        start = list(zip(fold.kinds, _identities(fold), strict=True))
+        partial = counted_loop(emitter, base, limit, step, start, chain(limit))
         return _add_exactly(emitter, fold, texts, partial)
 
     if whole > size:
@@ -289,6 +303,12 @@ def _compensated_row(
         return state
     partial = _last_lanes(emitter, fold, var, extent, _identities(fold))
     return _add_exactly(emitter, fold, state, partial)
+
+
+def _limited(emitter: Emitter, base: str, step: int, limit: str) -> str:
+    """`base + step`, but not beyond the limit."""
+    following = emitter.emit(f"add nsw i64 {base}, {step}")
+    return emitter.emit(f"call i64 @llvm.smin.i64(i64 {following}, i64 {limit})")
 
 
 def _lanes_between(

@@ -16,7 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tetrax.compiler.cpu.legalise import map_expressions
+from tetrax.compiler.cpu.schedule_columns import by_rows
 from tetrax.compiler.cpu.schedule_cost import Cost, cost_of
+from tetrax.compiler.cpu.schedule_folds import MOST_RESULTS, split_folds, widen_long_sums
 from tetrax.compiler.cpu.schedule_legality import (
     buffers_of,
     is_independent,
@@ -25,9 +28,18 @@ from tetrax.compiler.cpu.schedule_legality import (
 )
 from tetrax.compiler.cpu.schedule_rewrite import moved, substituted
 from tetrax.compiler.cpu.vectorise import stores_of
-from tetrax.ir.kernel_expr import Buffer, Expr
+from tetrax.ir.kernel_expr import Buffer, Expr, rebuild, rewrite, walk
 from tetrax.ir.kernel_operations import add, div, index_variable, minimum, mul, sub
-from tetrax.ir.kernel_statements import Block, If, Kernel, Loop, Statement, While, index
+from tetrax.ir.kernel_statements import (
+    Block,
+    If,
+    Kernel,
+    Loop,
+    Statement,
+    While,
+    block,
+    index,
+)
 
 LEAST_TIME = 8_000.0
 """Nanoseconds on one thread from which a loop is worth sharing."""
@@ -49,8 +61,18 @@ def schedule(kernel: Kernel) -> Kernel:
     if cost_of(kernel.body).time < LEAST_TIME:
         return kernel
     state = _State(kernel.buffers)
-    body = state.statement(kernel.body, set())
-    return replace(kernel, buffers=tuple(state.buffers), body=body)
+    body = by_rows(state.statement(kernel.body, set()), state.new_buffer)
+    return replace(kernel, buffers=tuple(state.buffers), body=with_long_sums(body))
+
+
+def with_long_sums(statement: Statement) -> Statement:
+    """A statement with its long sums of f32 formed in f64."""
+    done: dict[Expr, Expr] = {}
+
+    def rule(node: Expr, args: tuple[Expr, ...]) -> Expr:
+        return widen_long_sums(node, args) or rebuild(node, args)
+
+    return map_expressions(statement, lambda node: rewrite([node], rule, done)[0])
 
 
 def task_count(cost: Cost) -> int:
@@ -78,7 +100,20 @@ class _State:
             return replace(statement, body=self.statement(statement.body, elsewhere))
         if isinstance(statement, Loop):
             return self.loop(statement, elsewhere)
-        return statement
+        return self.folds(statement, cost_of(statement)) or statement
+
+    def folds(self, statement: Statement, cost: Cost) -> Statement | None:
+        """A statement whose large folds are cut into blocks, if it has any."""
+        if cost.time < LEAST_TIME:
+            return None
+        parts = split_folds(statement, task_count(cost), cost, self.new_buffer)
+        return None if parts is None else block(*parts)
+
+    def new_buffer(self, name: str, like: Buffer) -> Buffer:
+        """A temporary buffer with a name of its own."""
+        made = replace(like, name=f"{name}{len(self.buffers)}")
+        self.buffers.append(made)
+        return made
 
     def block(self, statement: Block, elsewhere: set[Buffer]) -> Block:
         uses = [buffers_of(inner) for inner in statement.statements]
@@ -97,6 +132,9 @@ class _State:
         independent = is_independent(loop)
         if independent and not _has_few_turns(loop):
             return self.cut(loop, cost, elsewhere)
+        by_folds = self.folds(loop, cost)
+        if by_folds is not None:
+            return by_folds
         before = list(self.buffers)
         inside = self.statement(loop.body, elsewhere)
         if inside != loop.body or not independent:
@@ -144,7 +182,19 @@ class _State:
 
 
 def _has_few_turns(loop: Loop) -> bool:
-    return loop.extent.op == "const" and loop.extent.data < FEW_TASKS
+    """Whether a loop is too short to be cut, if there is something else to cut."""
+    if loop.extent.op != "const":
+        return False
+    if loop.kind == "vector" and _has_folds(loop):
+        return loop.extent.data < MOST_RESULTS
+    return loop.extent.data < FEW_TASKS
+
+
+def _has_folds(loop: Loop) -> bool:
+    stores = stores_of(loop.body)
+    return stores is not None and any(
+        node.op == "fold" for node in walk(store.value for store in stores)
+    )
 
 
 @dataclass(frozen=True)

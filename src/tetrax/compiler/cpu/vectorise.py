@@ -16,6 +16,8 @@ from tetrax.ir.kernel_types import I64
 
 _SMALL_BODY, _MEDIUM_BODY = 16, 24
 """Node counts up to which a fold keeps four, or two, vectors of accumulators in flight."""
+_SMALL_PART = 6
+"""A sixth of the values computed is a small part."""
 
 
 _FEW_CARRIES = 3
@@ -85,12 +87,17 @@ def stride_of(offset: Expr, var: Expr) -> int | None:
 
 
 def _lane_bits(nodes: Iterable[Expr], var: Expr) -> int:
-    bits = [
+    """The width of what is computed: the widest, unless it is a small part (a sum of much narrower
+    values, say) that may as well take several registers.
+    """
+    bits = sorted(
         node.type.bits
         for node in nodes
         if var in node.free and node.type is not I64 and not node.type.is_bool
-    ]
-    return max(bits, default=64 if any(var in n.free and n.type is I64 for n in nodes) else 8)
+    )
+    if not bits:
+        return 64 if any(var in n.free and n.type is I64 for n in nodes) else 8
+    return bits[len(bits) - 1 - len(bits) // _SMALL_PART]
 
 
 def _fits_lanes(emitter: Emitter, nodes: Iterable[Expr], var: Expr) -> bool:
@@ -240,7 +247,9 @@ def loop_plan(emitter: Emitter, loop: Loop) -> LoopPlan | None:
     nodes = value_nodes(roots)
     if not _fits_lanes(emitter, nodes, var) or _folds_read_in_order(emitter, nodes, var):
         return None
-    bits = max(_lane_bits(nodes, var), *(s.buffer.element.bits for s in stores))
+    bits = _lane_bits(nodes, var)
+    if len(nodes) < 2 * _SMALL_PART or not all(s.buffer.element.is_float for s in stores):
+        bits = max(bits, *(s.buffer.element.bits for s in stores))
     lanes = _loop_lanes(emitter.target, bits, nodes, var)
     if loop.extent.op == "const":
         if loop.extent.data < 2:
