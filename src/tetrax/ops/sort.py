@@ -6,11 +6,13 @@ Floats are in total order with NaN last; -0 and 0 are equal. Every sort is stabl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel, scalar
+from tetrax.ir.kernel_builder import KernelBuilder
 from tetrax.ir.kernel_types import I32
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import element_type
@@ -22,7 +24,8 @@ from tetrax.ops.index_maps import GatherDimensionNumbers
 from tetrax.ops.join import slice_along
 from tetrax.ops.nests import load_scalar, store_scalar
 from tetrax.ops.shape import expand_dims
-from tetrax.ops.sort_emit import LineSorter, descending, lexicographic
+from tetrax.ops.sort_emit import LineSorter, lexicographic
+from tetrax.ops.sort_native import LineOrder, has_native_sort
 from tetrax.ops.structure import move_axis
 from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive
@@ -37,6 +40,32 @@ def take_along(x: Any, positions: Any, axis: int) -> Any:
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     indices = expand_dims(positions, (ndim,))
     return gather(x, indices, numbers, (1,) * ndim, mode="promise_in_bounds")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Operands seen as lines, with the positions in a line as one more operand if asked for."""
+
+    builder: KernelBuilder
+    operands: Sequence[Any]
+    length: int
+    inner: int
+    positions: bool = False
+
+    def read(self, line: Any, position: Any) -> list[scalar.Scalar]:
+        offset = _offset(line, position, self.length, self.inner)
+        found = [load_scalar(self.builder, x, offset) for x in self.operands]
+        return [*found, kernel.convert(position, I32)] if self.positions else found
+
+    def writer(self, outs: Sequence[Any], length: int) -> Any:
+        """Stores the elements of a rank into `outs`, whose lines are `length` long."""
+
+        def write(line: Any, rank: Any, elements: Sequence[scalar.Scalar]) -> None:
+            offset = _offset(line, rank, length, self.inner)
+            for out, element in zip(outs, elements, strict=True):
+                store_scalar(self.builder, out, offset, element)
+
+        return write
 
 
 def _offset(line: Any, position: Any, length: int, inner: int) -> Any:
@@ -102,8 +131,13 @@ class Sort(Primitive):
         if not shape:
             shape = (1,)
         dtypes, kinds = [x.dtype for x in outs], [x.buffer.element for x in outs]
+        length, inner = shape[dimension], ax.product(shape[dimension + 1 :])
+        if has_native_sort(dtypes, num_keys):
+            lines = Lines(builder, operands, length, inner)
+            order = LineOrder(builder, shape, dimension, (0, length))
+            order.run(kinds[0], len(outs) == 1, lines.read, lines.writer(outs, length))
+            return
         sorter = LineSorter(builder, shape, dimension, dtypes, kinds, num_keys, lexicographic)
-        length, inner = sorter.length, sorter.inner
 
         def read(line: Any, position: Any) -> list[scalar.Scalar]:
             offset = _offset(line, position, length, inner)
@@ -183,24 +217,12 @@ class TopK(Primitive):
         return self.bind(x, k=k, axis=axis + 1), [0, 0]
 
     def emit(self, builder, operands, outs, *, k, axis):
-        (x,), (values, positions) = operands, outs
+        (x,), values = operands, outs[0]
         if 0 in x.shape or k == 0:
             return
-        dtypes = [values.dtype, positions.dtype]
-        kinds = [values.buffer.element, I32]
-        sorter = LineSorter(builder, x.shape, axis, dtypes, kinds, 1, descending)
-
-        def read(line: Any, position: Any) -> list[scalar.Scalar]:
-            offset = _offset(line, position, sorter.length, sorter.inner)
-            return [load_scalar(builder, x, offset), kernel.convert(position, I32)]
-
-        def write(line: Any, position: Any, elements: Sequence[scalar.Scalar]) -> None:
-            offset = _offset(line, position, k, sorter.inner)
-            with builder.when(kernel.lt(position, kernel.index(k))):
-                for out, element in zip(outs, elements, strict=True):
-                    store_scalar(builder, out, offset, element)
-
-        sorter.run(read, write)
+        order = LineOrder(builder, x.shape, axis, (0, k), descending=True)
+        lines = Lines(builder, [x], order.length, order.inner, positions=True)
+        order.run(values.buffer.element, False, lines.read, lines.writer(outs, k))
 
     def stablehlo(self, context, operands, outs, *, k, axis):
         return context.top_k(operands, outs, k, axis)

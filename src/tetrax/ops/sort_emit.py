@@ -45,18 +45,6 @@ def lexicographic(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
     return result
 
 
-def descending(xs: Sequence[Any], ys: Sequence[Any]) -> Any:
-    """The reverse order of one real key: NaN comes first, and 0 before -0."""
-    (x,), (y,) = xs, ys
-    greater = total_less(y, x)
-    if not (x.type.is_float or x.type.is_storage):
-        return greater
-    signs = kernel.lt(kernel.signed_bits_of(y), kernel.signed_bits_of(x))
-    if x.type.is_storage:
-        x, y = kernel.convert(x, F32), kernel.convert(y, F32)
-    return kernel.bit_or(greater, kernel.bit_and(kernel.eq(x, y), signs))
-
-
 class LineSorter:
     """Sorts lines of several arrays of one shape by their first `num_keys`."""
 
@@ -191,4 +179,4 @@ class LineSorter:
         return [load_scalar(self.builder, x, offset) for x in source[: self.num_keys]]
 
 
-__all__ = ["LineSorter", "descending", "lexicographic", "total_less"]
+__all__ = ["LineSorter", "lexicographic", "total_less"]

@@ -10,6 +10,7 @@ from tetrax.compiler.cpu.backend import link_library
 from tetrax.compiler.cpu.library.gemm import gemm_module
 from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
 from tetrax.compiler.cpu.library.pool_control import take_over
+from tetrax.compiler.cpu.library.sort import SORT_SYMBOLS, sort_module
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import F32, F64
 from tetrax.runtime import llvm
@@ -33,6 +34,7 @@ _LIBRARIES = (
     Library(POOL_SYMBOLS, pool_module, linked=take_over),
     Library(("tetrax_gemm_f32",), partial(gemm_module, F32)),
     Library(("tetrax_gemm_f64",), partial(gemm_module, F64)),
+    Library(SORT_SYMBOLS, sort_module, optimise=True),
 )
 _HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
 
