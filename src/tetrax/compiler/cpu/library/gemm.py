@@ -10,18 +10,26 @@ the same product always has the same bits.
 
 from __future__ import annotations
 
-from tetrax.compiler.cpu.library.gemm_block import (
+from tetrax.compiler.cpu.library.gemm_block import product_functions, product_symbol
+from tetrax.compiler.cpu.library.gemm_dots import dots_function, dots_symbol
+from tetrax.compiler.cpu.library.gemm_pack import packing_functions
+from tetrax.compiler.cpu.library.gemm_stream import stream_function, stream_symbol
+from tetrax.compiler.cpu.library.gemm_text import (
     ARGUMENTS,
     PARAMETERS,
-    product_functions,
-    product_symbol,
+    ROWS,
+    Function,
+    Shape,
 )
-from tetrax.compiler.cpu.library.gemm_pack import packing_functions
-from tetrax.compiler.cpu.library.gemm_text import ROWS, Function, Shape
-from tetrax.compiler.cpu.library.gemm_vector import vector_functions, vector_symbol
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import ScalarType
 
+FEW_ROWS = 8
+"""Up to so many rows of A, reading B is what takes the time."""
+MORE_ROWS, LONG_STEPS, ALIASED = 24, 128, 2048
+"""So it is up to 24 rows where many rows of B stand a multiple of 2048 bytes apart: a column of
+them does not stay in the first-level cache.
+"""
 LEAST_SHARED = 800_000
 """Multiplications from which a product is shared between threads."""
 LEAST_TASK = 400_000
@@ -36,7 +44,7 @@ declare ptr @tetrax_local_memory(i64)
 declare i64 @tetrax_pool_threads()
 declare void @tetrax_parallel(ptr, ptr, i64, i64)
 """
-_RECORD = "{ " + ", ".join(kind for kind, _ in ARGUMENTS) + ", i64, i64, i64 }"
+_RECORD = "{ " + ", ".join(kind for kind, _ in ARGUMENTS) + ", ptr, i64, i64, i64 }"
 
 
 def gemm_symbol(type: ScalarType) -> str:
@@ -50,7 +58,8 @@ def gemm_module(type: ScalarType, target: Target) -> str:
     functions = [
         *packing_functions(shape),
         *product_functions(shape),
-        *vector_functions(shape),
+        stream_function(shape),
+        dots_function(shape),
         _Task(shape).text(),
         _Entry(shape).text(),
     ]
@@ -82,44 +91,42 @@ class _Entry(Function):
         self.loop(rows, 1, row)
 
     def some(self) -> None:
-        self.branch(self.is_row(), self.row_times_matrix, self.not_a_row)
-
-    def is_row(self) -> str:
-        unit = self.test("eq", "%b_col", 1)
-        dots = self.both(self.test("eq", "%b_row", 1), self.test("eq", "%a_col", 1))
-        return self.both(self.test("eq", "%m", 1), self.either(unit, dots))
-
-    def row_times_matrix(self) -> None:
-        self.call(
-            vector_symbol(self.type),
-            *("ptr %a", "ptr %b", "ptr %c", "i64 %n", "i64 %k"),
-            *("i64 %a_col", "i64 %b_row", "i64 %b_col", "i32 %accumulate"),
-        )
-
-    def not_a_row(self) -> None:
         """A matrix times a column is a row times the transposed matrix, where the result is
         contiguous.
         """
-        unit = self.test("eq", "%a_row", 1)
-        dots = self.both(self.test("eq", "%a_col", 1), self.test("eq", "%b_row", 1))
-        dense = self.both(self.test("eq", "%c_row", 1), self.either(unit, dots))
-        column = self.both(self.test("eq", "%n", 1), dense)
-        self.branch(column, self.matrix_times_column, self.matrices)
+        column = self.both(self.test("eq", "%n", 1), self.test("sgt", "%m", 1))
+        near = self.either(self.test("eq", "%a_row", 1), self.both(
+            self.test("eq", "%a_col", 1), self.test("eq", "%b_row", 1)
+        ))  # fmt: skip
+        column = self.both(column, self.both(near, self.test("eq", "%c_row", 1)))
+        self.branch(column, self.turned_round, self.computed)
 
-    def matrix_times_column(self) -> None:
+    def turned_round(self) -> None:
         self.call(
-            vector_symbol(self.type),
-            *("ptr %b", "ptr %a", "ptr %c", "i64 %m", "i64 %k"),
-            *("i64 %b_row", "i64 %a_col", "i64 %a_row", "i32 %accumulate"),
+            self.name,
+            *("ptr %b", "ptr %a", "ptr %c", "i64 1", "i64 %m", "i64 %k", "i64 %b_col"),
+            *("i64 %b_row", "i64 %a_col", "i64 %a_row", "i64 %m", "i32 %accumulate"),
         )
 
-    def matrices(self) -> None:
+    def computed(self) -> None:
         self.work = self.times(self.times("%m", "%n"), "%k")
+        few = self.test("sle", "%m", FEW_ROWS)
+        apart = self.emit(f"and i64 {self.times('%b_row', self.type.bytes)}, {ALIASED - 1}")
+        aliased = self.both(self.test("eq", apart, 0), self.test("sge", "%k", LONG_STEPS))
+        more = self.both(self.test("sle", "%m", MORE_ROWS), aliased)
+        dots = self.both(self.test("eq", "%b_row", 1), self.test("eq", "%a_col", 1))
+        dots = self.both(few, self.both(dots, self.test("ne", "%b_col", 1)))
+        self.streams = self.both(self.either(few, more), self.test("eq", "%b_col", 1))
+        type = self.type
+        callee = self.chosen(dots, f"@{dots_symbol(type)}", f"@{product_symbol(type)}", "ptr")
+        self.callee = self.chosen(self.streams, f"@{stream_symbol(type)}", callee, "ptr")
+        self.along = self.either(dots, self.streams)
         large = self.test("sge", self.work, LEAST_SHARED)
         self.branch(large, self.perhaps_shared, self.alone)
 
     def alone(self) -> None:
-        self.call(product_symbol(self.type), *(f"{kind} %{name}" for kind, name in ARGUMENTS))
+        passed = ", ".join(f"{kind} %{name}" for kind, name in ARGUMENTS)
+        self.em.effect(f"call void {self.callee}({passed})")
 
     def perhaps_shared(self) -> None:
         self.threads = self.emit("call i64 @tetrax_pool_threads()")
@@ -133,7 +140,10 @@ class _Entry(Function):
         columns = self.times(self.rounded_up(self.rounded_up("%n", across), width), width)
         across = self.rounded_up("%n", columns)
         down = self.rounded_up("%m", rows)
-        values = [*((kind, f"%{name}") for kind, name in ARGUMENTS)]
+        values = [
+            *((kind, f"%{name}") for kind, name in ARGUMENTS),
+            ("ptr", self.callee),
+        ]
         values += [("i64", rows), ("i64", columns), ("i64", across)]
         for at, (kind, text) in enumerate(values):
             place = self.emit(f"getelementptr {_RECORD}, ptr {self.record}, i64 0, i32 {at}")
@@ -148,8 +158,8 @@ class _Entry(Function):
 
     def grid(self, tasks: str) -> tuple[str, str]:
         """Pieces along the rows and along the columns: few cut the longer dimension, many both."""
-        tall = self.test("sgt", "%m", "%n")
-        few = self.test("sle", tasks, LINE_OF_TASKS)
+        tall = self.test("sgt", "%m", self.chosen(self.along, "%m", "%n"))
+        few = self.either(self.along, self.test("sle", tasks, LINE_OF_TASKS))
         line = self.chosen(tall, tasks, "1"), self.chosen(tall, "1", tasks)
 
         def halve(_: str, carried: list[str]) -> list[str]:
@@ -175,7 +185,13 @@ class _Task(Function):
         super().__init__(shape, _task_symbol(shape.type))
 
     def text(self) -> str:
-        names = [*ARGUMENTS, ("i64", "rows"), ("i64", "columns"), ("i64", "across")]
+        names = [
+            *ARGUMENTS,
+            ("ptr", "callee"),
+            ("i64", "rows"),
+            ("i64", "columns"),
+            ("i64", "across"),
+        ]
         v = {}
         for at, (kind, name) in enumerate(names):
             place = self.emit(f"getelementptr {_RECORD}, ptr %context, i64 0, i32 {at}")
@@ -187,5 +203,6 @@ class _Task(Function):
         v["c"] = self.at(v["c"], self.plus(self.times(top, v["c_row"]), left))
         v["m"] = self.smaller(self.minus(v["m"], top), v["rows"])
         v["n"] = self.smaller(self.minus(v["n"], left), v["columns"])
-        self.call(product_symbol(self.type), *(f"{kind} {v[name]}" for kind, name in ARGUMENTS))
+        passed = ", ".join(f"{kind} {v[name]}" for kind, name in ARGUMENTS)
+        self.em.effect(f"call void {v['callee']}({passed})")
         return self.finished("ptr %context, i64 %task")

@@ -10,7 +10,7 @@ whom and how far they are packed has no influence on the bits.
 from __future__ import annotations
 
 from tetrax.compiler.cpu.library.gemm_pack import pack_columns_symbol, pack_rows_symbol
-from tetrax.compiler.cpu.library.gemm_text import ROWS, Function, Shape
+from tetrax.compiler.cpu.library.gemm_text import PARAMETERS, ROWS, Function, Shape
 from tetrax.compiler.cpu.library.gemm_tile import Tile
 from tetrax.ir.kernel_types import ScalarType
 
@@ -20,24 +20,6 @@ PACK_B_ROWS, PACK_B_SIZE = 24, 4096
 always).
 """
 PACK_A_COLUMNS, PACK_A_SIZE = 64, 65_536
-FLAT_ROWS = 4
-"""Up to so many rows a tile has three registers a row, which keeps as many sums in flight."""
-
-ARGUMENTS = (
-    ("ptr", "a"),
-    ("ptr", "b"),
-    ("ptr", "c"),
-    ("i64", "m"),
-    ("i64", "n"),
-    ("i64", "k"),
-    ("i64", "a_row"),
-    ("i64", "a_col"),
-    ("i64", "b_row"),
-    ("i64", "b_col"),
-    ("i64", "c_row"),
-    ("i32", "accumulate"),
-)
-PARAMETERS = ", ".join(f"{kind} %{name}" for kind, name in ARGUMENTS)
 
 
 def product_symbol(type: ScalarType) -> str:
@@ -47,9 +29,13 @@ def product_symbol(type: ScalarType) -> str:
 
 def product_functions(shape: Shape) -> list[str]:
     """The product and its tiles."""
-    tiles = [Tile(shape, rows, 2, v) for rows in range(1, ROWS + 1) for v in ("full", "part")]
-    tiles.append(Tile(shape, ROWS, 2, "packed"))
+    tiles = [Tile(shape, rows, *kind) for rows in range(1, ROWS + 1) for kind in (WIDE, HALF, PART)]
+    tiles.append(Tile(shape, ROWS, *PACKED))
     return [*(tile.text() for tile in tiles), _Product(shape).text()]
+
+
+WIDE, HALF, PART, PACKED = (2, "full"), (1, "full"), (1, "part"), (2, "packed")
+"""Registers of a tile's row, and its variant."""
 
 
 class _Product(Function):
@@ -121,7 +107,12 @@ class _Product(Function):
         self.a_each = self.chosen(self.pack_a, self.kc, "%a_row")
         self.c_block = self.at("%c", self.plus(self.times(ic, "%c_row"), self.jc))
         self.divide_rows()
-        self.loop(self.nc, self.shape.columns, self.panel)
+        self.loop(
+            self.emit(f"and i64 {self.nc}, {-self.shape.columns}"),
+            self.shape.columns,
+            self.panel,
+        )
+        self.last_columns()
 
     def pack_rows(self) -> None:
         self.call(
@@ -151,30 +142,47 @@ class _Product(Function):
         self.rest = self.minus(self.mc, done)
 
     def panel(self, jr: str) -> None:
-        left = self.minus(self.nc, jr)
         b = self.at(self.b_base, self.times(jr, self.b_panel))
         c = self.at(self.c_block, jr)
-        full = self.test("sge", left, self.shape.columns)
-        self.branch(
-            full,
-            lambda: self.strips(b, c, left, "full"),
-            lambda: self.strips(b, c, left, "part"),
-        )
-
-    def strips(self, b: str, c: str, columns: str, variant: str) -> None:
         packed = self.both(self.pack_a, self.pack_b)
+        self.strips(b, c, str(self.shape.columns), WIDE, packed)
 
-        def sixes(kind: str) -> None:
+    def last_columns(self) -> None:
+        """Columns that are no full panel: a register of them, then a part of one."""
+        whole = self.emit(f"and i64 {self.nc}, {-self.shape.columns}")
+        b = self.at(self.b_base, self.times(whole, self.b_panel))
+        c = self.at(self.c_block, whole)
+        left = self.minus(self.nc, whole)
+        half = self.test("sge", left, self.lanes)
+        self.branch(half, lambda: self.strips(b, c, str(self.lanes), HALF))
+        done = self.chosen(half, str(self.lanes), "0")
+        rest = self.minus(left, done)
+
+        def part() -> None:
+            self.strips(self.at(b, done), self.at(c, done), rest, PART)
+
+        self.branch(self.test("sgt", rest, 0), part)
+
+    def strips(
+        self,
+        b: str,
+        c: str,
+        columns: str,
+        kind: tuple[int, str],
+        packed: str | None = None,
+    ) -> None:
+        def sixes(kind: tuple[int, str]) -> None:
             self.call_tile("0", ROWS, self.sixes, b, c, columns, kind)
 
-        if variant == "full":
-            self.branch(packed, lambda: sixes("packed"), lambda: sixes("full"))
+        if packed is None:
+            sixes(kind)
         else:
-            sixes("part")
+            self.branch(packed, lambda: sixes(PACKED), lambda: sixes(kind))
         some = self.test("sgt", self.fives, 0)
         after = self.times(self.sixes, ROWS)
         self.branch(
-            some, lambda: self.call_tile(after, ROWS - 1, self.fives, b, c, columns, variant)
+            some,
+            lambda: self.call_tile(after, ROWS - 1, self.fives, b, c, columns, kind),
         )
 
         def last() -> None:
@@ -182,19 +190,26 @@ class _Product(Function):
                 self.branch(
                     self.test("eq", self.rest, count),
                     lambda count=count: self.call_tile(
-                        self.rest_at, count, "1", b, c, columns, variant
+                        self.rest_at, count, "1", b, c, columns, kind
                     ),
                 )
 
         self.branch(self.test("sgt", self.rest, 0), last)
 
     def call_tile(
-        self, first: str, rows: int, strips: str, b: str, c: str, columns: str, variant: str
+        self,
+        first: str,
+        rows: int,
+        strips: str,
+        b: str,
+        c: str,
+        columns: str,
+        kind: tuple[int, str],
     ) -> None:
         a = self.at(self.a_base, self.times(first, self.a_each))
         target = self.at(c, self.times(first, "%c_row"))
         self.call(
-            Tile(self.shape, rows, 2, variant).symbol,
+            Tile(self.shape, rows, *kind).symbol,
             f"i64 {self.kc}",
             f"ptr {a}",
             f"i64 {self.a_row}",

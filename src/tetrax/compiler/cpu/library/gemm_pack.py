@@ -16,6 +16,8 @@ from tetrax.compiler.cpu.library.gemm_text import ROWS, Function, Shape
 from tetrax.compiler.cpu.llvm_text import register_type
 from tetrax.ir.kernel_types import ScalarType
 
+SIDE_BY_SIDE = 4
+"""Panels filled in one pass over the rows of B."""
 AHEAD = 8
 """Rows of B fetched ahead: each may lie on a page of its own, where no hardware looks ahead."""
 
@@ -117,7 +119,14 @@ class _Columns(Function):
         super().__init__(shape, pack_columns_symbol(shape.type))
 
     def text(self) -> str:
-        self.loop("%columns", self.shape.columns, self.panel)
+        width = self.shape.columns * SIDE_BY_SIDE
+        along = self.test("eq", "%column", 1)
+        whole = self.times(self.over("%columns", width), width)
+        several = self.chosen(along, whole, "0")
+        self.loop(several, width, lambda first: self.copied(
+            self.at("%source", first), self.at("%target", self.times(first, "%depth")), SIDE_BY_SIDE
+        ))  # fmt: skip
+        self.loop("%columns", self.shape.columns, self.panel, several)
         return self.finished(
             "ptr %source, ptr %target, i64 %depth, i64 %columns, i64 %step, i64 %column"
         )
@@ -140,18 +149,21 @@ class _Columns(Function):
 
         self.branch(along, lambda: self.copied(source, target), otherwise)
 
-    def copied(self, source: str, target: str) -> None:
+    def copied(self, source: str, target: str, panels: int = 1) -> None:
         """Columns that are neighbours: each step of k is copied as it is."""
         width, vectors = self.shape.columns, self.shape.vectors
         ahead = self.times("%step", AHEAD)
+        places = [self.at(target, self.times("%depth", width * at)) for at in range(panels)]
 
         def step(p: str, carried: list[str]) -> list[str]:
             (row,) = carried
-            place = self.at(target, self.times(p, width))
-            self.prefetch(self.at(row, ahead))
-            texts = [self.load(self.at(row, v * self.lanes), self.vector) for v in range(vectors)]
-            for v, text in enumerate(texts):
-                self.store(text, self.at(place, v * self.lanes), self.vector)
+            offset = self.times(p, width)
+            for at, panel in enumerate(places):
+                start = self.at(row, width * at)
+                self.prefetch(self.at(start, ahead))
+                texts = [self.read(start, v) for v in range(vectors)]
+                for v, text in enumerate(texts):
+                    self.write(self.at(panel, offset), v, text)
             return [self.at(row, "%step")]
 
         self.carried_loop("%depth", 1, [("ptr", source)], step)

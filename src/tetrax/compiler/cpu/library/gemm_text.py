@@ -15,6 +15,23 @@ from tetrax.ir.kernel_types import ScalarType
 ROWS = 6
 """Rows of a full register tile."""
 
+ARGUMENTS = (
+    ("ptr", "a"),
+    ("ptr", "b"),
+    ("ptr", "c"),
+    ("i64", "m"),
+    ("i64", "n"),
+    ("i64", "k"),
+    ("i64", "a_row"),
+    ("i64", "a_col"),
+    ("i64", "b_row"),
+    ("i64", "b_col"),
+    ("i64", "c_row"),
+    ("i32", "accumulate"),
+)
+"""What a product is given, by type and name."""
+PARAMETERS = ", ".join(f"{kind} %{name}" for kind, name in ARGUMENTS)
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -115,11 +132,20 @@ class Function:
 
     # --- control ---
 
-    def branch(self, test: str, then: Callable[[], None], orelse: Callable[[], None] | None = None):
+    def branch(
+        self,
+        test: str,
+        then: Callable[[], None],
+        orelse: Callable[[], None] | None = None,
+    ):
         branch(self.em, test, then, orelse)
 
     def loop(
-        self, stop: str | int, step: int | str, body: Callable[[str], None], start: str = "0"
+        self,
+        stop: str | int,
+        step: int | str,
+        body: Callable[[str], None],
+        start: str = "0",
     ) -> None:
         """`body(index)` for start, start + step … below stop."""
 
@@ -152,6 +178,48 @@ class Function:
             return self.emit(f"fadd {kind} {self.emit(f'fmul {kind} {a}, {b}')}, {c}")
         return self.emit(f"call {kind} @llvm.fma.{self.suffix}({kind} {a}, {kind} {b}, {kind} {c})")
 
+    def product(self, a: str, b: str) -> str:
+        return self.emit(f"fmul {self.vector} {a}, {b}")
+
+    def repeated(self, value: str) -> str:
+        """A scalar in all lanes."""
+        first = self.emit(f"insertelement {self.vector} poison, {self.scalar} {value}, i64 0")
+        return self.shuffled(first, "poison", [0] * self.lanes)
+
+    def mask(self, count: str, lanes: int | None = None) -> str:
+        """The lanes below a count."""
+        lanes = lanes or self.lanes
+        kind = f"<{lanes} x i64>"
+        first = self.emit(f"insertelement {kind} poison, i64 {count}, i64 0")
+        wide = self.emit(
+            f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer"
+        )
+        numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
+        return self.emit(f"icmp slt {kind} <{numbers}>, {wide}")
+
+    def read(self, pointer: str, v: int, mask: str | None = None) -> str:
+        """Register `v` of a row; lanes outside a mask are 0 and not touched."""
+        place = self.at(pointer, v * self.lanes) if v else pointer
+        if mask is None:
+            return self.load(place, self.vector)
+        return self.emit(
+            f"call {self.vector} @llvm.masked.load.{self.suffix}.p0(ptr {self.align} {place}, "
+            f"<{self.lanes} x i1> {mask}, {self.vector} zeroinitializer)"
+        )
+
+    def write(self, pointer: str, v: int, text: str, mask: str | None = None) -> None:
+        """Write register `v` of a row, as far as the mask goes."""
+        place = self.at(pointer, v * self.lanes) if v else pointer
+        if mask is None:
+            self.store(text, place, self.vector)
+            return
+        self.call(
+            f"llvm.masked.store.{self.suffix}.p0",
+            f"{self.vector} {text}",
+            f"ptr {self.align} {place}",
+            f"<{self.lanes} x i1> {mask}",
+        )
+
     def shuffled(self, a: str, b: str, picks: Sequence[int], lanes: int | None = None) -> str:
         kind = register_type(self.type, lanes or self.lanes)
         mask = ", ".join(f"i32 {pick}" for pick in picks)
@@ -168,6 +236,9 @@ class Function:
                 a, b = rows[i], rows[i + distance]
                 low = [x if not x & distance else lanes + x - distance for x in range(lanes)]
                 high = [x + distance if not x & distance else lanes + x for x in range(lanes)]
-                rows[i], rows[i + distance] = self.shuffled(a, b, low), self.shuffled(a, b, high)
+                rows[i], rows[i + distance] = (
+                    self.shuffled(a, b, low),
+                    self.shuffled(a, b, high),
+                )
             distance //= 2
         return rows

@@ -8,8 +8,8 @@ the other, over the range of k it is given:
 
 One value of A is repeated across a register and multiplied with `vectors` registers of a row of B.
 Strides are in elements: between rows, between steps of k, between strips. Columns of b and c are
-contiguous. The masked variant computes only the first `columns` columns; the packed variant knows
-how packed strips and panels lie in memory and ignores the strides of a and b.
+contiguous. The part variant, one register wide, computes only the first `columns` columns; the
+packed variant knows how packed strips and panels lie in memory and ignores the strides of a and b.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TILE_PARAMETERS = (
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows and registers per row of a tile, and its variant: full, part (masked) or packed."""
+    """Rows and registers per row of a tile, and its variant: full, part or packed."""
 
     shape: Shape
     rows: int
@@ -57,7 +57,6 @@ class _Tile(Function):
     def __init__(self, tile: Tile) -> None:
         super().__init__(tile.shape, tile.symbol)
         self.tile = tile
-        self.masked = tile.variant == "part"
         self.packed = tile.variant == "packed"
         self.cells = [(r, v) for r in range(tile.rows) for v in range(tile.vectors)]
 
@@ -67,7 +66,7 @@ class _Tile(Function):
         self.c_rows = [self.times("%c_row", r) for r in rows]
         self.a_step = str(ROWS) if self.packed else "%a_step"
         self.b_step = str(self.tile.columns) if self.packed else "%b_step"
-        self.masks = self.lane_masks() if self.masked else []
+        self.lane_mask = self.mask("%columns") if self.tile.variant == "part" else None
         self.whole = self.emit(f"and i64 %k, {-UNROLL}")
         self.keep = self.emit("icmp ne i32 %accumulate, 0")
         c_strip = self.times("%c_row", self.tile.rows)
@@ -91,7 +90,9 @@ class _Tile(Function):
         final = self.carried_loop("%k", 1, rest, self.steps(1), start=self.whole)
         sums = dict(zip(self.cells, final[2:], strict=True))
         self.branch(
-            self.keep, lambda: self.finish(c, sums, True), lambda: self.finish(c, sums, False)
+            self.keep,
+            lambda: self.finish(c, sums, True),
+            lambda: self.finish(c, sums, False),
         )
 
     def steps(self, count: int):
@@ -108,12 +109,11 @@ class _Tile(Function):
 
     def step(self, a: str, b: str, sums: list[str]) -> list[str]:
         """One step of k: a row of B into registers, then each value of the column of A."""
-        row = [self.read(b, v) for v in range(self.tile.vectors)]
+        row = [self.read(b, v, self.lane_mask) for v in range(self.tile.vectors)]
         result = []
         for r in range(self.tile.rows):
             one = self.load(self.at(a, self.a_rows[r]) if r else a)
-            first = self.emit(f"insertelement {self.vector} poison, {self.scalar} {one}, i64 0")
-            wide = self.shuffled(first, "poison", [0] * self.lanes)
+            wide = self.repeated(one)
             for v in range(self.tile.vectors):
                 result.append(self.fma(wide, row[v], sums[r * self.tile.vectors + v]))
         return result
@@ -123,41 +123,6 @@ class _Tile(Function):
         for (r, v), total in sums.items():
             place = self.at(c, self.c_rows[r]) if r else c
             if add:
-                total = self.emit(f"fadd {self.vector} {self.read(place, v)}, {total}")
-            self.write(place, v, total)
-
-    # --- registers of a row ---
-
-    def read(self, pointer: str, v: int) -> str:
-        place = self.at(pointer, v * self.lanes) if v else pointer
-        if not self.masked:
-            return self.load(place, self.vector)
-        return self.emit(
-            f"call {self.vector} @llvm.masked.load.{self.suffix}.p0(ptr {self.align} {place}, "
-            f"<{self.lanes} x i1> {self.masks[v]}, {self.vector} zeroinitializer)"
-        )
-
-    def write(self, pointer: str, v: int, text: str) -> None:
-        place = self.at(pointer, v * self.lanes) if v else pointer
-        if not self.masked:
-            self.store(text, place, self.vector)
-            return
-        self.call(
-            f"llvm.masked.store.{self.suffix}.p0",
-            f"{self.vector} {text}",
-            f"ptr {self.align} {place}",
-            f"<{self.lanes} x i1> {self.masks[v]}",
-        )
-
-    def lane_masks(self) -> list[str]:
-        lanes = self.lanes
-        kind = f"<{lanes} x i64>"
-        first = self.emit(f"insertelement {kind} poison, i64 %columns, i64 0")
-        wide = self.emit(
-            f"shufflevector {kind} {first}, {kind} poison, <{lanes} x i32> zeroinitializer"
-        )
-        masks = []
-        for v in range(self.tile.vectors):
-            numbers = ", ".join(f"i64 {v * lanes + lane}" for lane in range(lanes))
-            masks.append(self.emit(f"icmp slt {kind} <{numbers}>, {wide}"))
-        return masks
+                old = self.read(place, v, self.lane_mask)
+                total = self.emit(f"fadd {self.vector} {old}, {total}")
+            self.write(place, v, total, self.lane_mask)
