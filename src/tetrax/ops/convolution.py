@@ -23,6 +23,7 @@ from tetrax.ops.bilinear import Bilinear
 from tetrax.ops.contract import compute_dtype, compute_scalar, product_dtype
 from tetrax.ops.convert import convert_element_type
 from tetrax.ops.convolution_emit import Geometry, emit_convolution
+from tetrax.ops.convolution_tiles import emit_tiles, suits_tiles
 from tetrax.ops.join import clamp_index, dilated, pad
 from tetrax.ops.shape import rev
 from tetrax.ops.structure import batch_at, full, move_axis, reshape, zeros
@@ -207,7 +208,8 @@ class Convolution(Bilinear):
     def emit(self, builder, operands, outs, **params):
         lhs, rhs = operands
         geometry = Geometry.of(lhs.shape, rhs.shape, outs[0].shape, params)
-        emit_convolution(builder, geometry, lhs, rhs, outs[0], compute_scalar(outs[0].dtype))
+        emit = emit_tiles if suits_tiles(geometry) else emit_convolution
+        emit(builder, geometry, lhs, rhs, outs[0], compute_scalar(outs[0].dtype))
 
     def stablehlo(self, context, operands, outs, **params):
         return context.convolution(operands, outs, **params)

@@ -37,6 +37,8 @@ _UNKNOWN_TURNS = 32
 """Turns of a loop whose number is not known."""
 _CALL = 10_000.0
 """A library routine whose work is not known."""
+_DIMENSIONS = {"tetrax_gemm": 3, "tetrax_conv": 4}
+"""How many of a routine's first sizes make up its multiplications."""
 _NEAR_BYTES = 256 * 1024
 """Memory up to which streaming runs from the core's own cache."""
 _NEAR_RATE, _FAR_RATE = 30.0, 8.0
@@ -171,9 +173,10 @@ def _inner_loop(node: Expr, lanes: int, variable: Expr | None) -> float:
 
 
 def _call(statement: Call) -> float:
-    if not statement.symbol.startswith("tetrax_gemm"):
+    dimensions = _DIMENSIONS.get(statement.symbol.rpartition("_")[0])
+    if dimensions is None:
         return _CALL
-    sizes = [a for a in statement.arguments if isinstance(a, Expr) and a.type is I64][:3]
+    sizes = [a for a in statement.arguments if isinstance(a, Expr) and a.type is I64][:dimensions]
     flops = 2.0
     for size in sizes:
         flops *= turns_of(size)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tetrax.compiler.cpu.backend import link_library
+from tetrax.compiler.cpu.library.conv import conv_module
 from tetrax.compiler.cpu.library.gemm import gemm_module
 from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
 from tetrax.compiler.cpu.library.pool_control import take_over
@@ -34,6 +35,8 @@ _LIBRARIES = (
     Library(POOL_SYMBOLS, pool_module, linked=take_over),
     Library(("tetrax_gemm_f32",), partial(gemm_module, F32)),
     Library(("tetrax_gemm_f64",), partial(gemm_module, F64)),
+    Library(("tetrax_conv_f32",), partial(conv_module, F32)),
+    Library(("tetrax_conv_f64",), partial(conv_module, F64)),
     Library(SORT_SYMBOLS, sort_module, optimise=True),
 )
 _HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
