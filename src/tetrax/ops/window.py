@@ -22,7 +22,8 @@ from tetrax.ops.bits_and_compare import ge_p, le_p
 from tetrax.ops.identities import largest, smallest
 from tetrax.ops.join import clamp_index, dilated, pad
 from tetrax.ops.nests import combined, flat, load_scalar, store_scalar, vector_nest
-from tetrax.ops.structure import full, move_axis
+from tetrax.ops.structure import broadcast_in_dim, full, move_axis, reshape
+from tetrax.ops.window_scatter import emit_scatter, suits_lanes
 from tetrax.ops.window_shapes import lhs_gradient_pads, windowed_shape
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.symbolic import Zero
@@ -201,6 +202,8 @@ class ReduceWindowSum(ReduceWindow):
             return [Zero(x.aval)]
         window, strides, padding, base, inner = _geometry(params)
         aval = get_aval(ct)
+        if window == strides and all(n == 1 for n in (*base, *inner)):
+            return [_spread_over_windows(ct, x.aval.shape, window, padding)]
         pads = lhs_gradient_pads(x.aval.shape, window, strides, aval.shape, padding, base, inner)
         config = [(low, high, step - 1) for (low, high), step in zip(pads, strides, strict=True)]
         spread = pad(ct, full((), 0, aval.dtype), config)
@@ -214,6 +217,19 @@ class ReduceWindowSum(ReduceWindow):
             window_dilation=inner,
         )
         return [out]
+
+
+def _spread_over_windows(ct: Any, shape: Sequence[int], window: Sequence[int], padding: Any) -> Any:
+    """Each element of `ct` at all places of its window, where windows lie side by side."""
+    aval = get_aval(ct)
+    wide = [n for pair in zip(aval.shape, window, strict=True) for n in pair]
+    repeated = broadcast_in_dim(ct, wide, range(0, 2 * aval.ndim, 2))
+    repeated = reshape(repeated, [n * w for n, w in zip(aval.shape, window, strict=True)])
+    config = [
+        (-low, extent + low - n * w, 0)
+        for extent, n, w, (low, _) in zip(shape, aval.shape, window, padding, strict=True)
+    ]
+    return pad(repeated, full((), 0, aval.dtype), config)
 
 
 class ReduceWindowExtremum(ReduceWindow):
@@ -350,6 +366,11 @@ class SelectAndScatterAdd(Primitive):
         source, x = operands
         (out,) = outs
         if 0 in out.shape:
+            return
+        if suits_lanes(source, params):
+            emit_scatter(
+                builder, source, x, out, params, _selection(params["select_prim"], x.dtype)
+            )
             return
         strides = ax.row_major_strides(x.shape)
         view = View(x.shape, x.dtype, lambda index: load_scalar(builder, x, flat(index, strides)))
