@@ -121,6 +121,7 @@ class _Decisions:
         self._inlined: dict[Var, int] = {}
         self._cost: dict[Var, int] = {}
         self._rereads: set[Var] = set()
+        self._pieces: set[Var] = set()
         self._needs_memory = {a for a in program.outvars if isinstance(a, Var)}
         for eqn in program.eqns:
             self._note_uses(eqn)
@@ -140,6 +141,8 @@ class _Decisions:
         if not is_pure(eqn):
             self.stored.update(v for v in eqn.outvars if not isinstance(v, DropVar))
             return
+        if eqn.primitive.folds:
+            self._store_pieces(eqn)
         inputs = [a for a in eqn.invars if isinstance(a, Var) and a not in self.stored]
         inlined = 1 + sum(self._inlined[a] for a in inputs)
         cost = eqn.primitive.cost
@@ -154,6 +157,19 @@ class _Decisions:
                 self.equations[var] = inlined
             else:
                 self._inlined[var], self._cost[var] = inlined, cost
+                avals = [a.aval for a in eqn.invars]
+                if any(a in self._pieces for a in inputs) or eqn.primitive.piecewise(
+                    avals, eqn.params
+                ):
+                    self._pieces.add(var)
+
+    def _store_pieces(self, eqn: Equation) -> None:
+        """Keep what is put together of pieces out of a fold."""
+        for atom in eqn.invars:
+            if isinstance(atom, Var) and atom in self._pieces:
+                self._pieces.remove(atom)
+                self.stored.add(atom)
+                self.equations[atom] = self._inlined[atom]
 
     def _must_store(self, eqn: Equation, var: Var, inlined: int, cost: int) -> bool:
         if var in self._needs_memory or inlined > MAX_INLINED or eqn.primitive.folds:

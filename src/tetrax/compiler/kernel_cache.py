@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from tetrax.compiler.cpu.schedule import schedule
+from tetrax.compiler.cpu.split_ranges import split_ranges
+from tetrax.compiler.cpu.transpose_blocks import block_transpositions
 from tetrax.compiler.nest import Nest, NotFusable
 from tetrax.compiler.passes.cse import atom_key
 from tetrax.ir.atoms import Atom, Literal, Var
@@ -72,7 +74,7 @@ class KernelCache:
         """The kernel with its loops divided among threads where that pays."""
         found = self._scheduled.get(id(kernel))
         if found is None:
-            found = self._scheduled[id(kernel)] = kernel, schedule(kernel)
+            found = self._scheduled[id(kernel)] = kernel, _prepared(kernel)
         return found[1]
 
 
@@ -122,6 +124,13 @@ class Signature:
         self._parts.append((eqn.primitive, tuple(eqn.params.items()), operands, outs))
         for i, out in enumerate(eqn.outvars):
             self._numbers.setdefault(out, (number, i))
+
+
+def _prepared(kernel: Kernel) -> Kernel:
+    """The kernel as it will be emitted."""
+    kernel = split_ranges(kernel)
+    kernel = block_transpositions(kernel)  # after cutting: what is left is plain copies
+    return schedule(kernel)  # last: it gives every task its own blocks
 
 
 __all__ = ["KernelCache", "Signature"]

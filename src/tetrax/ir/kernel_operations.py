@@ -130,7 +130,9 @@ def _order(node: Expr) -> tuple[bool, int]:
 def _simplify_integer(op: str, a: Expr, b: Expr) -> Expr | None:
     """Identities that hold for wrapping integers and bools."""
     if a.type is I64 and op in _INDEX_RULES:
-        return _INDEX_RULES[op](a, b)
+        found = _INDEX_RULES[op](a, b)
+        if found is not None or op not in ("min", "max"):
+            return found
     zero, one = is_const(b, 0), is_const(b, 1)
     if zero and op in ("add", "sub", "or", "xor", *SHIFT_OPS):
         return a
@@ -152,7 +154,18 @@ def wrap_all_ones(type: ScalarType) -> int | bool:
     return True if type.is_bool else wrap(-1, type)
 
 
+def _extreme_index(a: Expr, b: Expr, smaller: bool) -> Expr | None:
+    """The smaller or larger of two index expressions where their ranges tell."""
+    bounds = interval_of(add_index(a, b, -1))
+    if bounds is None or bounds[0] < 0 < bounds[1]:
+        return None
+    below = bounds[1] <= 0  # a <= b
+    return a if below == smaller else b
+
+
 _INDEX_RULES = {
+    "min": lambda a, b: _extreme_index(a, b, True),
+    "max": lambda a, b: _extreme_index(a, b, False),
     "add": lambda a, b: add_index(a, b),
     "sub": lambda a, b: add_index(a, b, -1),
     "mul": multiply_index,

@@ -33,6 +33,9 @@ from tetrax.tracing.value import get_aval
 # Concatenations up to this many elements are computed where they are used (every operand is looked
 # at for every element); larger ones are copied piece by piece.
 FUSED_CONCATENATION = 512
+# Larger ones can be if a loop over the axis can be cut where the operands meet.
+FUSED_PIECES = 4
+LONG_AXIS = 64
 
 
 class Concatenate(Primitive):
@@ -87,6 +90,11 @@ class Concatenate(Primitive):
         return self.bind(*moved, dimension=dimension + 1), 0
 
     def stores(self, avals, params):
+        pieces = [x.shape[params["dimension"]] for x in avals if x.size]
+        few = len(pieces) <= FUSED_PIECES and sum(pieces) >= LONG_AXIS
+        return self.piecewise(avals, params) and not few
+
+    def piecewise(self, avals, params):
         return sum(x.size for x in avals) > FUSED_CONCATENATION
 
     def kernel(self, operands, outs, *, dimension):

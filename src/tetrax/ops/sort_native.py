@@ -21,7 +21,7 @@ LONGEST = 1 << 31
 """Positions must fit beside a 32-bit key."""
 
 Line = tuple[Expr, Expr]
-Read = Callable[[Line, Expr], Sequence[scalar.Scalar]]
+Read = Callable[[Line, Expr], Sequence[Any]]
 Write = Callable[[Line, Expr, Sequence[scalar.Scalar]], None]
 
 

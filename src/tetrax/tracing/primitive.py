@@ -107,6 +107,11 @@ class Primitive:
         """Whether `kernel` reads an element of an operand more than once."""
         return False
 
+    @rule
+    def piecewise(self, avals: Sequence[ShapedArray], params: dict) -> bool:
+        """Whether `kernel` chooses by the index in a way that a loop can be cut for, but no fold."""
+        return False
+
     kernel: Any = None
     emit: Any = None
 

@@ -47,12 +47,12 @@ def _tiled(statement: Statement) -> Statement:
         return While(statement.carried, statement.condition, _tiled(statement.body))
     if not isinstance(statement, Loop):
         return statement
-    if statement.kind != "tasks" and _crosses_rows(statement):
+    if statement.kind != "tasks" and crosses_rows(statement):
         return _in_strips(statement)
     return replace(statement, body=_tiled(statement.body))
 
 
-def _crosses_rows(outer: Loop) -> bool:
+def crosses_rows(outer: Loop) -> bool:
     """Whether the inner loop of a nest jumps through memory that the outer one reads in order."""
     inner = outer.body
     if not isinstance(inner, Loop) or outer.carried or inner.carried:
@@ -65,7 +65,8 @@ def _crosses_rows(outer: Loop) -> bool:
     i, j = outer.variable, inner.variable
     roots = [*(s.value for s in stores), *(s.offset for s in stores), *conditions_of(inner.body)]
     loads = all_loads(roots)
-    jumps = [load for load in loads if _is_across(load.args[0], i, j)]
+    # Temporary buffers are near anyway.
+    jumps = [load for load in loads if load.data.mode != "temp" and _is_across(load.args[0], i, j)]
     return bool(jumps) and _order_is_free(stores, loads, i, j, inner.extent.data)
 
 
