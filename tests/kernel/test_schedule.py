@@ -340,3 +340,42 @@ def test_several_folds_share_the_passes():
     call_kernel(kernel, x, y, z)
     np.testing.assert_allclose(y, x.sum(0, dtype="f8"), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(z, np.square(x, dtype="f8").sum(0), rtol=1e-6)
+
+
+def test_folds_over_neighbouring_axes_become_one():
+    shown = text(schedule(reduction((7, 5, 3), (0, 1, 2))))
+    assert "i2<105:i64 with" in shown
+    kept = text(schedule(reduction((7, 5, 3), (0, 2))))
+    assert "<7" in kept and "<3" in kept
+
+
+def test_short_loops_of_long_folds_are_cut_somewhere():
+    shape = (9, 11, 13, 17, 19)
+    b = KernelBuilder()
+    size = int(np.prod(shape))
+    x, y = b.input("x", k.F32, size), b.output("y", k.F32, 1)
+    variables = [(k.index_variable("r", n), n) for n in shape]
+    offset = k.index(0)
+    for variable, extent in reversed(variables):  # so that no two loops follow each other in memory
+        offset = k.add(k.mul(offset, extent), variable)
+    b.store(y, 0, k.reduce_sum(variables, b.load(x, offset)))
+    x = np.random.default_rng(0).standard_normal(size).astype("f4")
+    got = np.zeros(1, "f4")
+    call_kernel(schedule(b.build("permuted")), x, got)
+    np.testing.assert_allclose(got[0], x.sum(dtype="f8"), rtol=1e-5)
+
+
+def test_parallel_loops_may_use_one_temporary(everything_pays):
+    b = KernelBuilder()
+    x, y = b.input("x", k.F32, 4000), b.output("y", k.F32, 4000)
+    spare = b.temporary(k.F32, 10)
+    for half in range(2):
+        with b.loop(200, "parallel") as i:
+            base = k.add(k.mul(i, 10), half * 2000)
+            with b.loop(10, "vector") as j:
+                b.store(spare, j, b.load(x, k.add(base, j)))
+            with b.loop(10, "vector") as j:
+                b.store(y, k.add(base, j), b.load(spare, k.sub(k.index(9), j)))
+    x = np.random.default_rng(0).standard_normal(4000).astype("f4")
+    for _ in range(5):
+        assert same_results(b.build("reversed"), x, np.zeros_like(x))

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tetrax.compiler.cpu.legalise import map_expressions
+from tetrax.compiler.cpu.schedule_collapse import collapse_folds
 from tetrax.compiler.cpu.schedule_columns import by_rows
 from tetrax.compiler.cpu.schedule_cost import Cost, cost_of
 from tetrax.compiler.cpu.schedule_folds import MOST_RESULTS, split_folds, widen_long_sums
@@ -58,6 +59,7 @@ iterations, a multiple of 32, so that transposed strips stay whole.
 
 def schedule(kernel: Kernel) -> Kernel:
     """The same kernel with loops of kind 'tasks' where they pay."""
+    kernel = collapse_folds(kernel)
     if cost_of(kernel.body).time < LEAST_TIME:
         return kernel
     state = _State(kernel.buffers)
@@ -164,21 +166,24 @@ class _State:
             loop.variable.data.name, extent.data if extent.op == "const" else extent
         )
         body = substituted(loop.body, {loop.variable: add(start, inner)})
-        body = self.privatise(body, private, task, count)
+        for buffer in private:
+            body = self.privatise(body, buffer, task, count, buffer in elsewhere)
         kind = "serial" if loop.kind == "parallel" else loop.kind
         piece = Loop(inner, extent, body, (), kind)
         return Loop(task, index(count), piece, (), "tasks", cost.work)
 
     def privatise(
-        self, body: Statement, private: list[Buffer], task: Expr, count: int
+        self, body: Statement, buffer: Buffer, task: Expr, count: int, used_elsewhere: bool
     ) -> Statement:
-        for buffer in private:
-            lines = -(-buffer.size * buffer.element.bytes // LINE_BYTES)
-            size = lines * LINE_BYTES // buffer.element.bytes
-            whole = replace(buffer, size=size * count)
+        """The body with a temporary buffer replaced by one that has a part for each task."""
+        lines = -(-buffer.size * buffer.element.bytes // LINE_BYTES)
+        size = lines * LINE_BYTES // buffer.element.bytes
+        whole = replace(buffer, size=size * count)
+        if used_elsewhere:
+            whole = self.new_buffer("own", whole)
+        else:
             self.buffers[self.buffers.index(buffer)] = whole
-            body = moved(body, buffer, whole, mul(task, size))
-        return body
+        return moved(body, buffer, whole, mul(task, size))
 
 
 def _has_few_turns(loop: Loop) -> bool:

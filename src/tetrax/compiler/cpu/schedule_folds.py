@@ -108,6 +108,7 @@ class _Split:
     def __init__(self, nest: Nest, tasks: int, cost: Cost, new_buffer: NewBuffer) -> None:
         self.nest, self.tasks, self.cost, self.new_buffer = nest, tasks, cost, new_buffer
         self.before: list[Statement] = []
+        self.settled: set[Expr] = set()  # folds that are left as they are
         self.variables = frozenset(loop.variable for loop in nest.loops)
 
     def run(self) -> None:
@@ -137,7 +138,9 @@ class _Split:
             for node in walk(store.value for store in self.nest.stores)
             if node.op == "fold"
             and node.data.reassociate is not None
+            and node not in self.settled
             and turns(node) >= LEAST_TURNS * self.tasks
+            and node.args[_split_at(node, self.tasks)].data >= 2 * self.tasks
             and node.free <= self.variables
         ]
         inner = {n for node in found for n in walk(node.args) if n is not node}
@@ -145,14 +148,13 @@ class _Split:
         return [node for node in found if not (set(walk(node.args)) & outer)] if inner else found
 
     def count_for(self, folds: Iterable[Expr]) -> int:
-        """A number of blocks that divides the loops to be cut, if there is one near by; even, or
-        so large that one more does not matter.
+        """A number of blocks that leaves little of the loops to be cut over; even, or so large that
+        one more does not matter.
         """
         extents = [node.args[_split_at(node, self.tasks)].data for node in folds]
-        near = range(self.tasks, self.tasks // 2 - 1, -1)
-        exact = [n for n in near if all(extent % n == 0 for extent in extents)]
-        good = [n for n in exact if n % 2 == 0] or [n for n in exact if n > 2 * FEW]
-        return good[0] if good else self.tasks
+        near = range(self.tasks, max(2, self.tasks // 2) - 1, -1)
+        good = [count for count in near if count % 2 == 0 or count > 2 * FEW]
+        return min(good, key=lambda count: sum(extent % count for extent in extents))
 
     def split(
         self,
@@ -172,6 +174,7 @@ class _Split:
         flat, results = self.nest.flat(), self.nest.size or 1
         rest = extent - size * count
         tails = _piece(long, at, index(size * count), rest) if rest else None
+        self.settled.update(tail.args[0] for tail in tails or ())
         for i, (part, (operation, _)) in enumerate(zip(parts, steps_of(long), strict=True)):
             place = self.new_buffer("partial", Buffer("", part.type, count * results, "temp"))
             stores.append(Store(place, add(mul(task, results), flat), part))
@@ -183,6 +186,7 @@ class _Split:
                 [(total, _initial(long)[i], binary(operation, total, partial))],
                 long.data.reassociate,
             )[0]
+            self.settled.add(whole.args[0])
             if tails is not None:
                 whole = binary(operation, whole, tails[i])
             result = make("result", node.data.accumulators[i].type, (node,), i)

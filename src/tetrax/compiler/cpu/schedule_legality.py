@@ -10,7 +10,16 @@ from tetrax.compiler.cpu.legalise import expressions
 from tetrax.compiler.cpu.vectorise import all_loads, stride_of
 from tetrax.ir.kernel_expr import Buffer, Expr
 from tetrax.ir.kernel_index import affine_of, from_affine, interval_of
-from tetrax.ir.kernel_statements import Block, Call, If, Loop, Statement, Store, While
+from tetrax.ir.kernel_statements import (
+    Address,
+    Block,
+    Call,
+    If,
+    Loop,
+    Statement,
+    Store,
+    While,
+)
 
 
 def leaves(statement: Statement) -> Iterator[Store | Call]:
@@ -38,11 +47,34 @@ def buffers_of(statement: Statement) -> set[Buffer]:
 
 
 def private_buffers(loop: Loop, used_elsewhere: set[Buffer]) -> list[Buffer]:
-    """The temporary buffers that each task of a 'parallel' loop needs a copy of."""
+    """The temporary buffers that each task of a 'parallel' loop needs a copy of: those used only
+    there, and those whose elements all iterations use, which by the promise they must not share.
+    """
     if loop.kind != "parallel":
         return []
-    used = buffers_of(loop.body) - used_elsewhere
-    return sorted((b for b in used if b.mode == "temp"), key=lambda buffer: buffer.name)
+    accesses: dict[Buffer, list[Expr]] = {}
+    for load in loads_of(loop.body):
+        accesses.setdefault(load.data, []).append(load.args[0])
+    for leaf in leaves(loop.body):
+        for buffer, offset in _places(leaf):
+            accesses.setdefault(buffer, []).append(offset)
+    own = [
+        buffer
+        for buffer, offsets in accesses.items()
+        if buffer.mode == "temp"
+        and (
+            buffer not in used_elsewhere
+            or any(loop.variable not in offset.free for offset in offsets)
+        )
+    ]
+    stored = set(touched(loop.body))
+    return sorted((b for b in own if b in stored), key=lambda buffer: buffer.name)
+
+
+def _places(leaf: Store | Call) -> list[tuple[Buffer, Expr]]:
+    if isinstance(leaf, Store):
+        return [(leaf.buffer, leaf.offset)]
+    return [(a.buffer, a.offset) for a in leaf.arguments if isinstance(a, Address)]
 
 
 def is_independent(loop: Loop) -> bool:
