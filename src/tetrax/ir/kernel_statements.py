@@ -60,8 +60,9 @@ class Loop:
 
     `kind` 'vector' and 'parallel' promise that iterations do not touch what others store, 'serial'
     promises nothing. Temporary buffers that only a 'parallel' loop uses, or whose elements all its
-    iterations use, are private to each iteration. A 'tasks' loop, made from these by the scheduler, runs each iteration as a task of
-    the worker pool; `work` is the loop's time on one thread in nanoseconds, as the pool counts it.
+    iterations use, are private to each iteration. A 'tasks' loop, made from these by the scheduler,
+    runs each iteration as a task of the worker pool; `work` is the loop's time on one thread in
+    nanoseconds, as the pool counts it.
     """
 
     variable: Expr
