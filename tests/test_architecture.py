@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "errors",
         "config",
+        "_lazy",
         "_settings_without_effect",
         "tracebacks",
         "dtypes",

@@ -1,7 +1,12 @@
 """Tetrax: composable transformations of numerical Python functions.
 
 `grad`, `jit`, `vmap` take a function and give a function back, so they compose in any order.
+
+Importing the package loads next to nothing: each name loads what it needs when it is first used.
+`__init__.pyi` says the same to type checkers.
 """
+
+# pyright: reportUnsupportedDunderAll=false
 
 from __future__ import annotations
 
@@ -10,7 +15,6 @@ from typing import Any
 
 from tetrax import config as _config_module
 from tetrax import dtypes, errors, tree, tree_util
-from tetrax.compiler.eager import evaluate as _evaluate
 from tetrax.config import (
     check_tracer_leaks,
     checking_leaks,
@@ -27,61 +31,78 @@ from tetrax.config import (
     numpy_rank_promotion,
     threefry_partitionable,
 )
-from tetrax.higher_order.callbacks import effects_barrier, io_callback, pure_callback
-from tetrax.higher_order.checkpoint import checkpoint, checkpoint_policies, remat
-from tetrax.higher_order.contexts import clear_caches, ensure_compile_time_eval, named_call
-from tetrax.higher_order.custom_derivatives import custom_gradient, custom_jvp, custom_vjp
-from tetrax.higher_order.inspect import closure_convert, eval_shape, make_jaxpr
-from tetrax.higher_order.jit import jit
-from tetrax.higher_order.stages import ShapeDtypeStruct
-from tetrax.runtime.array import Array
-from tetrax.runtime.devices import (
-    Device,
-    default_backend,
-    device_count,
-    devices,
-    local_device_count,
-    local_devices,
-    process_count,
-    process_index,
-)
-from tetrax.runtime.placement import (
-    block_until_ready,
-    copy_to_host_async,
-    device_get,
-    device_put,
-    live_arrays,
-    typeof,
-)
 from tetrax.tracebacks import filter_uncaught as _filter_uncaught
-from tetrax.tracing.source import named_scope
 from tetrax.tracing.trace import set_evaluator as _set_evaluator
-from tetrax.transforms.derivatives import (
-    grad,
-    jvp,
-    linear_transpose,
-    linearize,
-    value_and_grad,
-    vjp,
-)
-from tetrax.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
-from tetrax.transforms.mapping import vmap
+from tetrax.tracing.value import set_operators as _set_operators
 
 config = _config_module.config
 float0 = dtypes.float0
 
 _filter_uncaught()
 
+
+def _first_evaluation(primitive: Any, args: Any, params: Any) -> Any:
+    evaluate = importlib.import_module("tetrax.compiler.eager").evaluate
+    _set_evaluator(evaluate)
+    return evaluate(primitive, args, params)
+
+
 # The two seams: what evaluates an operation, and what operators mean (numpy/_array_methods.py).
-_set_evaluator(_evaluate)
-lax = importlib.import_module("tetrax.lax")
-numpy = importlib.import_module("tetrax.numpy")
-importlib.import_module("tetrax.numpy._array_methods").install()
+_set_evaluator(_first_evaluation)
+_set_operators(lambda: importlib.import_module("tetrax.numpy._array_methods").install())
 
 __version__ = "0.1.0"
 
-# Front-ends that programs may do without are imported at first use.
-_LAZY = {
+# Public names by the module that defines them.
+_NAMES = {
+    "Array": "tetrax.runtime.array",
+    "Device": "tetrax.runtime.devices",
+    "ShapeDtypeStruct": "tetrax.higher_order.stages",
+    "block_until_ready": "tetrax.runtime.placement",
+    "checkpoint": "tetrax.higher_order.checkpoint",
+    "checkpoint_policies": "tetrax.higher_order.checkpoint",
+    "clear_caches": "tetrax.higher_order.contexts",
+    "closure_convert": "tetrax.higher_order.inspect",
+    "copy_to_host_async": "tetrax.runtime.placement",
+    "custom_gradient": "tetrax.higher_order.custom_derivatives",
+    "custom_jvp": "tetrax.higher_order.custom_derivatives",
+    "custom_vjp": "tetrax.higher_order.custom_derivatives",
+    "default_backend": "tetrax.runtime.devices",
+    "device_count": "tetrax.runtime.devices",
+    "device_get": "tetrax.runtime.placement",
+    "device_put": "tetrax.runtime.placement",
+    "devices": "tetrax.runtime.devices",
+    "effects_barrier": "tetrax.higher_order.callbacks",
+    "ensure_compile_time_eval": "tetrax.higher_order.contexts",
+    "eval_shape": "tetrax.higher_order.inspect",
+    "grad": "tetrax.transforms.derivatives",
+    "hessian": "tetrax.transforms.jacobians",
+    "io_callback": "tetrax.higher_order.callbacks",
+    "jacfwd": "tetrax.transforms.jacobians",
+    "jacobian": "tetrax.transforms.jacobians",
+    "jacrev": "tetrax.transforms.jacobians",
+    "jit": "tetrax.higher_order.jit",
+    "jvp": "tetrax.transforms.derivatives",
+    "linear_transpose": "tetrax.transforms.derivatives",
+    "linearize": "tetrax.transforms.derivatives",
+    "live_arrays": "tetrax.runtime.placement",
+    "local_device_count": "tetrax.runtime.devices",
+    "local_devices": "tetrax.runtime.devices",
+    "make_jaxpr": "tetrax.higher_order.inspect",
+    "named_call": "tetrax.higher_order.contexts",
+    "named_scope": "tetrax.tracing.source",
+    "process_count": "tetrax.runtime.devices",
+    "process_index": "tetrax.runtime.devices",
+    "pure_callback": "tetrax.higher_order.callbacks",
+    "remat": "tetrax.higher_order.checkpoint",
+    "typeof": "tetrax.runtime.placement",
+    "value_and_grad": "tetrax.transforms.derivatives",
+    "vjp": "tetrax.transforms.derivatives",
+    "vmap": "tetrax.transforms.mapping",
+}
+
+# Public modules, some under another name.
+_MODULES = {
     "ad_checkpoint": "tetrax.higher_order.checkpoint",
     "custom_batching": "tetrax.higher_order.custom_batching",
     "custom_derivatives": "tetrax.higher_order.custom_derivatives",
@@ -89,7 +110,9 @@ _LAZY = {
     "experimental": "tetrax.experimental",
     "flatten_util": "tetrax.flatten_util",
     "image": "tetrax.image",
+    "lax": "tetrax.lax",
     "nn": "tetrax.nn",
+    "numpy": "tetrax.numpy",
     "random": "tetrax.random",
     "scipy": "tetrax.scipy",
     "segment": "tetrax.segment",
@@ -98,9 +121,18 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return importlib.import_module(_LAZY[name])
-    raise AttributeError(f"module 'tetrax' has no attribute {name!r}")
+    if name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(_MODULES[name])
+    else:
+        raise AttributeError(f"module 'tetrax' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES, *_MODULES})
 
 
 __all__ = [

@@ -69,11 +69,11 @@ _UNSET: Any = object()
 
 
 class _ThreadOverrides(threading.local):
-    """The values set by the `with` blocks of one thread, and the trace context they give."""
+    """The values set by the `with` blocks of one thread, and the settings they give."""
 
     def __init__(self) -> None:
         self.values: dict[Flag[Any], Any] = {}
-        self.context: tuple[int, tuple[Hashable, ...]] | None = None
+        self.settings: tuple[int, Settings] | None = None
 
 
 _overrides = _ThreadOverrides()
@@ -87,6 +87,7 @@ def _count_scopes(change: int) -> None:
     global _open_scopes
     with _scopes_lock:
         _open_scopes += change
+        settings_now[0] = None if _open_scopes else _global_settings
 
 
 # --------------------------------------------------------------------------- what a value may be
@@ -215,8 +216,8 @@ class Flag(property, Generic[T]):
         """Set the value that every thread sees outside its `with` blocks."""
         self.cell[0] = self.checked(value)
         self.tell_observers()
-        if self.traced:
-            _renew_trace_context()
+        if self in _settings_flags:
+            _renew_settings()
 
     def observe(self, observer: Callable[[T], None]) -> None:
         """Call `observer(value)` whenever the value changes for this thread or for all."""
@@ -251,7 +252,7 @@ class Scope(contextlib.ContextDecorator):
         values = _overrides.values
         self._outer.append(values.get(self._flag, _UNSET))
         values[self._flag] = self._value
-        _overrides.context = None
+        _overrides.settings = None
         _count_scopes(+1)
         self._flag.tell_observers()
 
@@ -261,7 +262,7 @@ class Scope(contextlib.ContextDecorator):
             del _overrides.values[self._flag]
         else:
             _overrides.values[self._flag] = outer
-        _overrides.context = None
+        _overrides.settings = None
         _count_scopes(-1)
         self._flag.tell_observers()
 
@@ -426,29 +427,71 @@ def _unknown(name: str) -> str:
 
 # --------------------------------------------------------------------------- trace context
 
+
+class Settings:
+    """The settings in force during a call: one object per combination, for use as a key."""
+
+    __slots__ = ("context", "direct")
+
+    def __init__(self, context: tuple[Hashable, ...], direct: bool):
+        # The values of the flags that change what tracing gives.
+        self.context = context
+        # Compiled code may be run at once: no flag asks for anything to be watched or left out.
+        self.direct = direct
+
+
 _traced_flags: list[Flag[Any]] = [flag for flag in _by_name.values() if flag.traced]
-_global_context: tuple[int, tuple[Hashable, ...]]
+_watching_flags: list[Flag[Any]] = [
+    *(Config.disable_jit, Config.check_tracer_leaks, Config.debug_nans, Config.debug_infs)
+]
+_settings_flags: set[Flag[Any]] = {*_traced_flags, *_watching_flags}
+_known_settings: dict[tuple[Hashable, ...], Settings] = {}
+_MOST_KNOWN_SETTINGS = 4096
+_generation = 0
+_global_settings: Settings
+
+settings_now: list[Settings | None] = [None]
+"""Holds what `settings` gives, or None while `with` blocks are open, for calls in a hurry."""
 
 
-def _renew_trace_context() -> None:
-    global _global_context
-    generation = _global_context[0] + 1
-    _global_context = generation, tuple(flag.cell[0] for flag in _traced_flags)
+def _settings_of(value_of: Callable[[Flag[Any]], Any]) -> Settings:
+    context = tuple([value_of(flag) for flag in _traced_flags])
+    watching = tuple([value_of(flag) for flag in _watching_flags])
+    found = _known_settings.get((context, watching))
+    if found is None:
+        if len(_known_settings) >= _MOST_KNOWN_SETTINGS:
+            _known_settings.clear()
+        made = Settings(context, not any(watching))
+        found = _known_settings.setdefault((context, watching), made)
+    return found
 
 
-_global_context = 0, tuple(flag.cell[0] for flag in _traced_flags)
+def _renew_settings() -> None:
+    global _global_settings, _generation
+    with _scopes_lock:
+        _generation += 1
+        _global_settings = _settings_of(lambda flag: flag.cell[0])
+        settings_now[0] = None if _open_scopes else _global_settings
+
+
+_renew_settings()
+
+
+def settings() -> Settings:
+    """Return the settings in force in this thread."""
+    found = settings_now[0]
+    if found is not None:
+        return found
+    cached, generation = _overrides.settings, _generation
+    if cached is None or cached[0] != generation:
+        cached = generation, _settings_of(lambda flag: flag.value)
+        _overrides.settings = cached
+    return cached[1]
 
 
 def trace_context() -> tuple[Hashable, ...]:
     """Return the values of the flags that change what tracing gives; part of cache keys."""
-    if not _open_scopes:
-        return _global_context[1]
-    cached = _overrides.context
-    generation = _global_context[0]
-    if cached is None or cached[0] != generation:
-        cached = generation, tuple(flag.value for flag in _traced_flags)
-        _overrides.context = cached
-    return cached[1]
+    return settings().context
 
 
 def make_user_context(default_value: Hashable = None) -> Flag[Any]:
@@ -456,7 +499,8 @@ def make_user_context(default_value: Hashable = None) -> Flag[Any]:
     flag: Flag[Any] = Flag(default_value, _anything, "A user's context.", traced=True, jax_name="")
     flag.name = "user_context"
     _traced_flags.append(flag)
-    _renew_trace_context()
+    _settings_flags.add(flag)
+    _renew_settings()
     return flag
 
 

@@ -42,6 +42,12 @@ def filtering() -> bool:
     return str(config.traceback_filtering or "auto") != "off"
 
 
+def hide_internals(error: BaseException) -> None:
+    """Take the frames of this package out of a traceback, if the settings say so."""
+    if filtering():
+        error.__traceback__ = without_internals(error.__traceback__)
+
+
 def boundary(function: Function) -> Function:
     """Errors that leave `function` carry no frames of this package below the caller's."""
 
@@ -50,8 +56,7 @@ def boundary(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if filtering():
-                error.__traceback__ = without_internals(error.__traceback__)
+            hide_internals(error)
             raise
 
     return guarded  # type: ignore[return-value]

@@ -1,6 +1,7 @@
 """Seam 1: what runs an operation outside any transformation.
 
-An operation with a NumPy reference runs it at once; the others are compiled, with a cache.
+What an operation on operands of given types and parameters amounts to is found out once and kept
+as a plan: run its NumPy reference, or the program of just this operation, compiled.
 """
 
 from __future__ import annotations
@@ -11,18 +12,25 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes
+from tetrax._lazy import lazy_module
 from tetrax.compiler.executable import Executable
-from tetrax.compiler.pipeline import compile_program
-from tetrax.config import config
+from tetrax.compiler.references import LATER, NEVER, NOW, Run, reference_run, when_to_compile
+from tetrax.config import config, settings, settings_now
 from tetrax.ir.control import Inline
 from tetrax.ir.program import ClosedProgram, Literal
-from tetrax.ir.types import ShapedArray, storage_dtype
-from tetrax.runtime.array import Array, as_value, wrap
+from tetrax.ir.types import ShapedArray
+from tetrax.runtime.array import Array, as_value
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.staging import stage
+from tetrax.tracing.trace import Tracer, leaked
+from tetrax.tracing.value import Value
+
+# Programs that never compile anything need no compiler.
+pipeline = lazy_module("tetrax.compiler.pipeline")
 
 _LIMIT = 20_000
-_types: dict[Any, list[ShapedArray]] = {}
+CALLS_BEFORE_COMPILING = 4
+_plans: dict[Any, Run] = {}
 _single: dict[Any, Executable] = {}
 _by_program: weakref.WeakKeyDictionary[ClosedProgram, dict[Any, Executable]] = (
     weakref.WeakKeyDictionary()
@@ -31,48 +39,69 @@ _programs: weakref.WeakKeyDictionary[ClosedProgram, Executable] = weakref.WeakKe
 
 
 def evaluate(primitive: Primitive, args: Sequence[Any], params: dict) -> Any:
-    """The value of `primitive` on concrete operands."""
-    arrays: list[Any] = [x if type(x) is Array else as_value(x) for x in args]
-    reference = primitive.reference
-    if reference is None or primitive.runs_compiled([x.aval for x in arrays], params):
-        outs = _compiled(primitive, arrays, params)
-        outs = outs if primitive.multiple_results else outs[0]
+    """The value of `primitive` on concrete operands. Raises UnexpectedTracerError for others."""
+    arrays: list[Any] = [x if type(x) is Array else _operand(x) for x in args]
+    now = settings_now[0] or settings()
+    if primitive.reference is None and primitive.structure is not None:
+        outs: Any = _run_compiled(primitive, arrays, params)
     else:
-        out_avals = result_types(primitive, [x.aval for x in arrays], params)
-        with np.errstate(all="ignore"):
-            values = reference(*[x._value for x in arrays], **params)
-        if primitive.multiple_results:
-            outs: Any = [_result(v, aval) for v, aval in zip(values, out_avals, strict=True)]
-        else:
-            outs = _result(values, out_avals[0])
-    if config.debug_nans or config.debug_infs:
+        plan = _plan(primitive, now, arrays, params)
+        outs = plan(arrays)
+    if not now.direct and (config.debug_nans or config.debug_infs):
         check_special(primitive.name, outs if primitive.multiple_results else [outs])
     return outs
 
 
-def _result(out: Any, aval: ShapedArray) -> Array:
-    if type(out) is not np.ndarray:
-        out = np.asarray(out)
-    storage = storage_dtype(aval.dtype)
-    if out.dtype != storage:
-        out = out.astype(storage)
-    return wrap(out, aval)
+def _operand(x: Any) -> Value:
+    if isinstance(x, Tracer):
+        raise leaked(x)
+    return as_value(x)
 
 
-def result_types(
-    primitive: Primitive, avals: Sequence[ShapedArray], params: dict
-) -> list[ShapedArray]:
-    """`primitive.out_avals`, remembered per operand types and parameters."""
+def _plan(primitive: Primitive, now: Any, arrays: Sequence[Array], params: dict) -> Run:
+    """How to run an operation on arrays of these types."""
     try:
-        key = (primitive, *avals, *params.items()) if params else (primitive, *avals)
-        found = _types.get(key)
+        if params:
+            key: Any = (primitive, now, *[x.aval for x in arrays], *params.items())
+        else:
+            key = (primitive, now, *[x.aval for x in arrays])
+        found = _plans.get(key)
     except TypeError:  # a parameter without a hash
-        return primitive.out_avals(avals, params)
+        return _make_plan(primitive, [x.aval for x in arrays], params)
     if found is None:
-        if len(_types) >= _LIMIT:
-            _types.clear()
-        found = _types[key] = primitive.out_avals(avals, params)
+        found = _make_plan(primitive, [x.aval for x in arrays], params)
+        if len(_plans) >= _LIMIT:
+            _plans.clear()
+        _plans[key] = found
     return found
+
+
+def _make_plan(primitive: Primitive, avals: Sequence[ShapedArray], params: dict) -> Run:
+    outs = primitive.out_avals(avals, params)
+    when = when_to_compile(primitive, avals, outs, params)
+
+    def compiled(arrays: Sequence[Array]) -> Any:
+        return _run_compiled(primitive, arrays, params)
+
+    if when == NOW:
+        return compiled
+    reference = reference_run(primitive, avals, outs, params)
+    if when == NEVER:
+        return reference
+    assert when == LATER
+    calls = 0
+
+    def reference_first(arrays: Sequence[Array]) -> Any:
+        nonlocal calls
+        calls += 1
+        return (reference if calls <= CALLS_BEFORE_COMPILING else compiled)(arrays)
+
+    return reference_first
+
+
+def _run_compiled(primitive: Primitive, arrays: Sequence[Array], params: dict) -> Any:
+    outs = _compiled(primitive, arrays, params)
+    return outs if primitive.multiple_results else outs[0]
 
 
 def _compiled(primitive: Primitive, arrays: Sequence[Array], params: dict) -> list[Array]:
@@ -89,9 +118,9 @@ def _compiled(primitive: Primitive, arrays: Sequence[Array], params: dict) -> li
     try:
         executable = cache.get(key)
     except TypeError:  # a parameter without a hash
-        return compile_program(_single_equation(primitive, avals, params))(arrays)
+        return pipeline.compile_program(_single_equation(primitive, avals, params))(arrays)
     if executable is None:
-        executable = compile_program(_single_equation(primitive, avals, params))
+        executable = pipeline.compile_program(_single_equation(primitive, avals, params))
         if len(cache) >= _LIMIT:
             cache.clear()
         cache[key] = executable
@@ -150,23 +179,22 @@ def executable_of(closed: ClosedProgram) -> Executable:
     """Machine code of a program, compiled once per program object."""
     found = _programs.get(closed)
     if found is None:
-        found = _programs[closed] = compile_program(closed)
+        found = _programs[closed] = pipeline.compile_program(closed)
     return found
 
 
 def clear_caches() -> None:
     """Forget compiled programs and remembered result types."""
-    for cache in (_types, _single, _by_program, _programs):
+    for cache in (_plans, _single, _by_program, _programs):
         cache.clear()
 
 
 def check_special(name: str, outs: Sequence[Array]) -> None:
     """Raises FloatingPointError for NaN or infinity, as config.debug_nans and debug_infs ask."""
     for out in outs:
-        value = out._npy
-        if value is None or not dtypes.issubdtype(out.aval.dtype, np.inexact):
+        if out.is_deleted() or not dtypes.issubdtype(out.aval.dtype, np.inexact):
             continue
-        if config.debug_nans and np.isnan(value).any():
+        if config.debug_nans and np.isnan(out._npy).any():
             raise FloatingPointError(f"invalid value (nan) encountered in {name}")
-        if config.debug_infs and np.isinf(value).any():
+        if config.debug_infs and np.isinf(out._npy).any():
             raise FloatingPointError(f"invalid value (inf) encountered in {name}")

@@ -8,17 +8,32 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from tetrax import errors
-from tetrax.compiler.cpu.bounds import take_bounds_error
+from tetrax._lazy import lazy_module
 from tetrax.compiler.steps import HostFunction
 from tetrax.config import config
 from tetrax.ir.types import ShapedArray, storage_dtype
+from tetrax.runtime import memory
 from tetrax.runtime.array import Array
+from tetrax.runtime.native_call import (
+    FAILED,
+    MAX_STACK_ARENA,
+    MISMATCH,
+    Call,
+    Runner,
+    make_runner,
+    out_bytes,
+)
+from tetrax.runtime.native_functions import address_of
 
-_Entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+bounds = lazy_module("tetrax.compiler.cpu.bounds")
+
+_SHORT_BYTES = 64 << 10
+"""Programs without loops that touch no more than this are done before another thread could run."""
 
 
 class Executable:
@@ -33,8 +48,9 @@ class Executable:
         arena_bytes: int,
         host_functions: Sequence[HostFunction],
         keep: Any = None,
+        has_loops: bool = True,
     ) -> None:
-        self.entry = _Entry(address)
+        self.address = address
         self.in_avals = list(in_avals)
         self.out_avals = list(out_avals)
         self.constants = [
@@ -45,74 +61,94 @@ class Executable:
         self.checked = bool(config.check_bounds)
         self.host_functions = list(host_functions)
         self.context = next(_contexts)
+        self.has_loops = has_loops
         self._keep = keep
-        self._outs = [(aval.shape, storage_dtype(aval.dtype), aval) for aval in out_avals]
-        count = len(self.in_avals) + len(self.constants) + len(self.out_avals)
-        self._table_type = ctypes.c_void_p * max(count, 1)
-        self._constant_addresses = [address_of(c) for c in self.constants]
         if host_functions:
             _executables[self.context] = self
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
-        """Results for operands of exactly the types `in_avals`."""
-        # `args` keeps the operands' memory alive during the call.
-        addresses = [arg._address or arg.address for arg in args]
-        outs = []
-        for shape, dtype, aval in self._outs:
-            npy = np.empty(shape, dtype)
-            out = Array(npy, aval)
-            out._address = address = address_of(npy)
-            npy.flags.writeable = False
-            addresses.append(address)
-            outs.append(out)
-        addresses += self._constant_addresses
-        table = self._table_type(*addresses)
-        arena = self._arena()
-        status = self.entry(ctypes.addressof(table), arena[0], self.context)
-        if status:
-            raise _take_exception()
-        if self.checked:
-            fault = take_bounds_error()
-            if fault is not None:
-                raise errors.KernelError(f"compiled code left its memory: {fault}")
+        """Results for operands of the types `in_avals`, or differing only in the weak type."""
+        outs = self.run(*args)
+        if outs is MISMATCH:
+            outs = self.run(*map(_as_type, args, self.in_avals))
+        if outs is FAILED:
+            raise take_exception()
+        assert outs is not MISMATCH
         return outs
 
-    def _arena(self) -> tuple[int, Any]:
-        """Address and owner of scratch memory, 64-byte aligned.
+    @cached_property
+    def run(self) -> Runner:
+        """Runs the program, with a list of results; see `native_call` for what it answers."""
+        return self._runner(single=False)
 
-        Each thread keeps one block for small programs. A program that calls Python may be entered
-        again meanwhile, so it gets memory of its own.
-        """
-        nbytes = self.arena_bytes
-        if not nbytes:
-            return 0, None
-        if nbytes > _KEPT_ARENA or self.host_functions:
-            return _new_arena(nbytes)
-        kept = _kept.arena
-        if kept is None:
-            kept = _kept.arena = _new_arena(_KEPT_ARENA)
-        return kept
+    @cached_property
+    def run_single(self) -> Runner:
+        """The same for a program of one result, which comes without the list."""
+        return self._runner(single=True)
+
+    def call(self, single: bool) -> Call:
+        """What a runner must know."""
+        sizes = [out_bytes(aval) for aval in self.out_avals]
+        touched = sum(sizes) + sum(map(out_bytes, self.in_avals)) + self.arena_bytes
+        return Call(
+            entry=self.address,
+            context=self.context,
+            in_avals=self.in_avals,
+            out_avals=self.out_avals,
+            given=[size >= memory.SMALLEST for size in sizes],
+            constants=[address_of(c) for c in self.constants],
+            arena_bytes=self.arena_bytes,
+            single=single,
+            release=bool(self.has_loops or self.host_functions or touched > _SHORT_BYTES),
+            # Host functions find this object by `context`.
+            keep=self if self.host_functions else (self.constants, self._keep),
+        )
+
+    def _runner(self, single: bool) -> Runner:
+        call = self.call(single)
+        runner = make_runner(call)
+        if call.takes_memory:
+            sizes = [
+                out_bytes(aval)
+                for aval, flag in zip(call.out_avals, call.given, strict=True)
+                if flag
+            ]
+            arena = self.arena_bytes if self.arena_bytes > MAX_STACK_ARENA else 0
+            runner = _with_memory(runner, arena, sizes)
+        return _with_check(runner) if self.checked else runner
 
 
-_KEPT_ARENA = 1 << 20
+def _with_memory(runner: Runner, arena_bytes: int, sizes: Sequence[int]) -> Runner:
+    """A runner that gets scratch memory and memory for large results from the cache of blocks."""
+
+    def run(*args: Any) -> Any:
+        blocks = [memory.take(size) for size in sizes]
+        if not arena_bytes:
+            return runner(0, blocks, *args)
+        arena = memory.take(max(arena_bytes, memory.SMALLEST))
+        return runner(arena.address, blocks, *args)
+
+    return run
 
 
-class _Kept(threading.local):
-    arena: tuple[int, Any] | None = None
+def _with_check(runner: Runner) -> Runner:
+    """A runner that reports what kernels with bounds checks have found."""
+
+    def run(*args: Any) -> Any:
+        outs = runner(*args)
+        fault = bounds.take_bounds_error()
+        if fault is not None:
+            raise errors.KernelError(f"compiled code left its memory: {fault}")
+        return outs
+
+    return run
 
 
-_kept = _Kept()
-
-
-def _new_arena(nbytes: int) -> tuple[int, Any]:
-    memory = np.empty(nbytes + 64, np.uint8)
-    start = address_of(memory)
-    return start + (-start) % 64, memory
-
-
-def address_of(array: np.ndarray) -> int:
-    """The address of the first element."""
-    return array.__array_interface__["data"][0]
+def _as_type(array: Array, aval: ShapedArray) -> Array:
+    if array.aval is aval:
+        return array
+    assert array.aval.same_type(aval), f"compiled for {aval}, called with {array.aval}"
+    return Array(array._value, aval)
 
 
 # -- host functions ------------------------------------------------------------------------------
@@ -129,7 +165,8 @@ class _Raised(threading.local):
 _raised = _Raised()
 
 
-def _take_exception() -> BaseException:
+def take_exception() -> BaseException:
+    """What a host function has raised in this thread."""
     exception, _raised.exception = _raised.exception, None
     assert exception is not None, "native code reported a failure without an exception"
     return exception

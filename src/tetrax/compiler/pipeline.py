@@ -21,6 +21,7 @@ from tetrax.compiler.region import Module, Region
 from tetrax.compiler.steps import ArgSlot, KernelStep, Step, nested
 from tetrax.config import config
 from tetrax.ir.check import check_closed
+from tetrax.ir.control import Inline
 from tetrax.ir.program import ClosedProgram
 from tetrax.runtime.llvm import engine
 
@@ -76,7 +77,19 @@ def compile_program(closed: ClosedProgram) -> Executable:
         arena_bytes,
         module.host_functions,
         keep=handles,
+        has_loops=has_loops(closed),
     )
+
+
+def has_loops(closed: ClosedProgram) -> bool:
+    """Whether control flow decides how long the program takes."""
+    for eqn in closed.eqns:
+        structure = eqn.primitive.structure
+        if structure is not None:
+            held = structure([atom.aval for atom in eqn.invars], **eqn.params)
+            if not isinstance(held, Inline) or has_loops(held.program):
+                return True
+    return False
 
 
 def kernel_steps(steps: Sequence[Step]) -> Iterator[KernelStep]:

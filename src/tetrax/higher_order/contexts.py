@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tetrax.compiler.eager import clear_caches as clear_executables
+from tetrax.compiler.planned import forget_plans
 from tetrax.higher_order.jit import clear_jit_caches
 from tetrax.tracing.source import named_scope
 from tetrax.tracing.trace import EVAL_TRACE, current_trace
@@ -40,3 +41,4 @@ def clear_caches() -> None:
     """Forget every traced and compiled function of this process."""
     clear_jit_caches()
     clear_executables()
+    forget_plans()

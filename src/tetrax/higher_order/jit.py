@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tetrax import tree
 from tetrax.compiler.eager import executable_of
-from tetrax.compiler.executable import Executable
-from tetrax.config import config, trace_context
+from tetrax.compiler.executable import take_exception
+from tetrax.config import Settings, config, settings, settings_now
 from tetrax.higher_order.call import call_p, hoist_tracers
 from tetrax.higher_order.stages import Lowered, Traced
 from tetrax.ir.program import ClosedProgram
-from tetrax.runtime.array import Array, as_value
-from tetrax.tracebacks import boundary
+from tetrax.runtime.array import Array, as_value, borrowed
+from tetrax.runtime.native_call import FAILED, MISMATCH, Runner
+from tetrax.tracebacks import hide_internals
 from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.trace import EVAL_TRACE, state
 from tetrax.transforms.flat import (
@@ -29,17 +31,42 @@ from tetrax.transforms.flat import (
 )
 
 
-@dataclass
+@dataclass(eq=False, slots=True)
 class Staged:
     """A function traced at certain types; `hoisted` are outer tracers it closes over."""
 
     closed: ClosedProgram
     out_tree: Any
     hoisted: list[Any]
-    donated: tuple[bool, ...]
+    donated: tuple[int, ...]
+    # What was true of the call that it was traced for, but for the types.
+    settings: Settings
+    static: Any
+    structure: Any
     # The result is one array, not a tree.
-    single: bool = False
-    executable: Executable | None = None
+    single: bool
+    # Runs the program on arrays of its types; see `runtime/native_call.py`.
+    run: Runner | None = None
+
+    @property
+    def donated_flags(self) -> tuple[bool, ...]:
+        count = len(self.closed.in_avals) - len(self.hoisted)
+        return tuple([i in self.donated for i in range(count)])
+
+    def runner(self) -> Runner:
+        """`run`, after compiling the program if that was not done yet."""
+        if self.run is None:
+            executable = executable_of(self.closed)
+            self.run = executable.run_single if self.single else executable.run
+        return self.run
+
+    def finish(self, leaves: Sequence[Any], outs: Any) -> Any:
+        """What the function returns, from what the program gave."""
+        if outs is FAILED:
+            raise take_exception()
+        for place in self.donated:
+            leaves[place].delete()
+        return outs if self.single else self.out_tree.unflatten(outs)
 
 
 @dataclass(frozen=True)
@@ -55,6 +82,10 @@ class Options:
 
 
 _LEAF = tree.structure(0)
+
+
+# Arguments of these types need no flattening.
+_LEAF_TYPES = frozenset((Array, np.ndarray, np.float32, bool, int, float, complex))
 
 
 @functools.lru_cache(maxsize=256)
@@ -80,36 +111,78 @@ class Jitted:
         self._fun = fun
         self._options = options
         self._cache: dict[Any, Staged] = {}
+        # The program of the last call, and the same if it needs nothing done before and after it.
+        self._last: Staged | None = None
+        self._last_plain: Staged | None = None
         self._has_static = bool(options.static_argnums or options.static_argnames)
         functools.update_wrapper(self, fun, updated=())
         if not hasattr(self, "__name__"):
             self.__name__ = function_name(fun)
 
-    @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            last = self._last_plain
+            if (
+                last is not None
+                and last.settings is settings_now[0]
+                and not kwargs
+                and state.trace is EVAL_TRACE
+            ):
+                # The runner looks whether the arguments have the types of the last call.
+                outs = last.run(*args)  # type: ignore[misc]
+                if outs is not MISMATCH:
+                    if last.single and outs is not FAILED:
+                        return outs
+                    return last.finish(args, outs)
+            return self._call(args, kwargs)
+        except Exception as error:
+            hide_internals(error)
+            raise
+
+    def _call(self, args: tuple, kwargs: dict) -> Any:
+        now = settings()
         if config.disable_jit:
             return self._fun(*args, **kwargs)
-        leaves, staged = self._staged(args, kwargs)
-        if (
-            state.trace is EVAL_TRACE
-            and not staged.hoisted
-            and not self._options.inline
-            and not (config.debug_nans or config.debug_infs)
-        ):
-            outs = self._run(staged, leaves)
-        elif self._options.inline:
-            outs = evaluate_closed(staged.closed, *staged.hoisted, *leaves)
-        else:
-            outs = call_p.bind(
-                *staged.hoisted,
-                *leaves,
-                jaxpr=staged.closed,
-                name=self.__name__,
-                donated_invars=(False,) * len(staged.hoisted) + staged.donated,
-                keep_unused=self._options.keep_unused,
-                inline=False,
-            )
+        static, leaves, structure = self._flatten(args, kwargs)
+        direct = now.direct and state.trace is EVAL_TRACE and not self._options.inline
+        if direct:
+            last = self._last
+            if (
+                last is not None
+                and last.settings is now
+                and last.structure == structure
+                and last.static == static
+            ):
+                outs = last.run(*leaves)  # type: ignore[misc]
+                if outs is not MISMATCH:
+                    return last.finish(leaves, outs)
+        values = self._values(leaves, args, kwargs, borrowed if direct else as_value)
+        staged = self._find((now, static, structure), values, args, kwargs)
+        if direct and not staged.hoisted:
+            outs = staged.runner()(*values)
+            if outs is not MISMATCH:
+                self._last = staged
+                plain = structure is None and static is None and not staged.donated
+                self._last_plain = staged if plain else None
+                return staged.finish(values, outs)
+        if direct:
+            values = self._values(leaves, args, kwargs)
+        outs = self._bind(staged, values)
         return outs[0] if staged.single else tree.unflatten(staged.out_tree, outs)
+
+    def _bind(self, staged: Staged, leaves: Sequence[Any]) -> Sequence[Any]:
+        """The results of the program as an operation, for whatever trace is current."""
+        if self._options.inline:
+            return evaluate_closed(staged.closed, *staged.hoisted, *leaves)
+        return call_p.bind(
+            *staged.hoisted,
+            *leaves,
+            jaxpr=staged.closed,
+            name=self.__name__,
+            donated_invars=(False,) * len(staged.hoisted) + staged.donated_flags,
+            keep_unused=self._options.keep_unused,
+            inline=False,
+        )
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -121,9 +194,11 @@ class Jitted:
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The program of this call, without compiling it."""
-        _, staged = self._staged(args, kwargs)
+        static, leaves, structure = self._flatten(args, kwargs)
+        leaves = self._values(leaves, args, kwargs)
+        staged = self._find((settings(), static, structure), leaves, args, kwargs)
         _, in_tree = self._dynamic(args, kwargs)
-        return Traced(self.__name__, staged.closed, in_tree, staged.out_tree, staged.donated)
+        return Traced(self.__name__, staged.closed, in_tree, staged.out_tree, staged.donated_flags)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program of this call, lowered to kernels."""
@@ -136,6 +211,7 @@ class Jitted:
     def clear_cache(self) -> None:
         """Forget what was traced; the next call traces again."""
         self._cache.clear()
+        self._last = self._last_plain = None
 
     def _cache_size(self) -> int:
         return len(self._cache)
@@ -154,38 +230,55 @@ class Jitted:
         positions = {n + count if n < 0 else n for n in self._options.static_argnums}
         return {n for n in positions if 0 <= n < count}, set(self._options.static_argnames)
 
-    def _staged(self, args: tuple, kwargs: dict) -> tuple[list[Any], Staged]:
+    def _flatten(self, args: tuple, kwargs: dict) -> tuple[Any, list[Any], Any]:
+        """Static arguments, leaves of the others, and their structure.
+
+        The structure is None for positional arguments that are leaves: nearly all calls.
+        """
+        static = None
         if self._has_static:
             positions, names = self._static_places(len(args))
             static = _static_key(self._fun, args, kwargs, positions, names)
             leaves, in_tree = self._dynamic(args, kwargs)
-        elif not kwargs and all(type(x) is Array for x in args):
-            # The common call needs no flattening.
-            static, leaves, in_tree = None, list(args), _plain_tree(len(args))
-        else:
-            static = None
-            leaves, in_tree = tree.flatten((args, kwargs))
+            return static, leaves, in_tree.structure
+        if not kwargs and _LEAF_TYPES.issuperset(map(type, args)):
+            return None, list(args), None
+        leaves, in_tree = tree.flatten((args, kwargs))
+        structure = in_tree.structure
+        plain = not kwargs and len(leaves) == len(args) and in_tree == _plain_tree(len(args))
+        return None, leaves, None if plain else structure
+
+    def _values(
+        self,
+        leaves: list[Any],
+        args: tuple,
+        kwargs: dict,
+        convert: Callable[[Any], Any] = as_value,
+    ) -> list[Any]:
         try:
-            leaves = [x if type(x) is Array else as_value(x) for x in leaves]
+            return [x if type(x) is Array else convert(x) for x in leaves]
         except (TypeError, OverflowError):
             check_argument_leaves(self._fun, "jit", (args, kwargs))
             raise
-        key = (
-            in_tree,
-            tuple([x.aval for x in leaves]),
-            static,
-            trace_context(),
-            tuple(state.axis_sizes.items()) if state.axis_sizes else (),
-        )
+
+    def _find(
+        self, call: tuple[Settings, Any, Any], leaves: list[Any], args: tuple, kwargs: dict
+    ) -> Staged:
+        """The program for a call of these settings, static arguments, structure and leaves."""
+        axes = tuple(state.axis_sizes.items()) if state.axis_sizes else None
+        key = (*call, axes, *[x.aval for x in leaves])
         staged = self._cache.get(key)
         if staged is None:
-            staged = self._stage(args, kwargs, leaves, in_tree)
+            staged = self._stage(call, args, kwargs, leaves)
             if not staged.hoisted and not config.check_tracer_leaks:
                 self._cache[key] = staged
-        return leaves, staged
+        return staged
 
-    def _stage(self, args: tuple, kwargs: dict, leaves: list[Any], in_tree: Any) -> Staged:
-        fun = self._fun
+    def _stage(
+        self, call: tuple[Settings, Any, Any], args: tuple, kwargs: dict, leaves: list[Any]
+    ) -> Staged:
+        fun, structure = self._fun, call[2]
+        in_tree = _plain_tree(len(args)) if structure is None else tree.PyTreeDef(structure)
         positions, names = self._static_places(len(args))
 
         def flat(*values: Any) -> tuple[list[Any], Any]:
@@ -204,7 +297,8 @@ class Jitted:
         donated = self._donated(args, kwargs, positions, names)
         if any(donated):
             _warn_unusable([x.aval for x in leaves], donated, closed.out_avals)
-        return Staged(closed, out_tree, hoisted, donated, out_tree == _LEAF)
+        places = tuple([i for i, flag in enumerate(donated) if flag])
+        return Staged(closed, out_tree, hoisted, places, *call, single=out_tree == _LEAF)
 
     def _donated(
         self, args: tuple, kwargs: dict, positions: set[int], names: set[str]
@@ -221,18 +315,6 @@ class Jitted:
             if k not in names
         }
         return tuple(tree.leaves((tuple(marks), by_name)))
-
-    def _run(self, staged: Staged, leaves: list[Any]) -> list[Any]:
-        executable = staged.executable
-        if executable is None:
-            executable = staged.executable = executable_of(staged.closed)
-        outs = executable(leaves)
-        if any(staged.donated):
-            kept = {id(out) for out in outs}
-            for leaf, donate in zip(leaves, staged.donated, strict=True):
-                if donate and id(leaf) not in kept:
-                    leaf.delete()
-        return outs
 
 
 def _warn_unusable(avals: Sequence[Any], donated: Sequence[bool], out_avals: Sequence[Any]) -> None:

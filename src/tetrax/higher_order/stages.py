@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from tetrax import tree
+from tetrax._lazy import lazy_module
 from tetrax.compiler.executable import Executable
-from tetrax.compiler.inspect import cost_analysis, memory_analysis, stage_text
-from tetrax.compiler.pipeline import compile_program
 from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import as_value
 from tetrax.runtime.devices import SingleDeviceSharding, default_device
+
+inspect = lazy_module("tetrax.compiler.inspect")
+pipeline = lazy_module("tetrax.compiler.pipeline")
 
 
 class ShapeDtypeStruct:
@@ -114,7 +116,7 @@ class Lowered:
     def text(self, stage: str = "program") -> str:
         """The text of a stage: 'program', 'optimised', 'kernels', 'driver', 'llvm', 'asm' or
         'stablehlo'."""
-        return stage_text(self.traced.jaxpr, stage)
+        return inspect.stage_text(self.traced.jaxpr, stage)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """JAX's name for `text`; `dialect` may name one of its stages."""
@@ -122,10 +124,10 @@ class Lowered:
 
     def cost_analysis(self) -> dict[str, float]:
         """Floating-point operations and bytes moved, estimated from the program."""
-        return cost_analysis(self.traced.jaxpr)
+        return inspect.cost_analysis(self.traced.jaxpr)
 
     def compile(self, compiler_options: Any = None) -> Compiled:
-        return Compiled(self, compile_program(self.traced.jaxpr))
+        return Compiled(self, pipeline.compile_program(self.traced.jaxpr))
 
 
 @dataclass
@@ -175,7 +177,7 @@ class Compiled:
 
     def memory_analysis(self) -> Any:
         """Bytes of arguments, results, temporaries and constants of one call."""
-        return memory_analysis(self.executable)
+        return inspect.memory_analysis(self.executable)
 
     @property
     def input_shardings(self) -> Any:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+import os
+import threading
+import weakref
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,23 +26,34 @@ class AbstractValue:
 
 
 class ShapedArray(AbstractValue):
-    """Shape, dtype and weak type of an array.
+    """Shape, dtype and weak type of an array; equal types are one and the same object.
+
+    So types are compared and hashed by identity, which every cache of compiled code relies on.
 
     >>> ShapedArray((2, 3), np.dtype("float32"))
     ShapedArray(float32[2,3])
+    >>> ShapedArray([2, 3], np.float32) is ShapedArray((2, 3), np.dtype("float32"))
+    True
     """
 
-    __slots__ = ("_hash", "dtype", "shape", "weak_type")
+    __slots__ = ("__weakref__", "dtype", "shape", "weak_type")
 
     shape: Shape
     dtype: Any
     weak_type: bool
 
-    def __init__(self, shape: Sequence[int], dtype: Any, weak_type: bool = False) -> None:
-        self.shape = shape if type(shape) is tuple else tuple(shape)
-        self.dtype = dtype if type(dtype) in _DTYPE_CLASSES else dtypes.numpy_dtype(dtype)
-        self.weak_type = weak_type
-        self._hash = None
+    def __new__(cls, shape: Sequence[int], dtype: Any, weak_type: bool = False) -> ShapedArray:
+        try:
+            # The commonest call: all three are in their canonical form.
+            found = _types[shape, dtype, weak_type]()
+            if found is not None:
+                return found
+        except (KeyError, TypeError):
+            pass
+        return _find_or_make(shape, dtype, weak_type)
+
+    def __reduce__(self) -> tuple:
+        return ShapedArray, (self.shape, self.dtype, self.weak_type)
 
     @property
     def ndim(self) -> int:
@@ -68,19 +84,6 @@ class ShapedArray(AbstractValue):
 
     to_cotangent_aval = to_tangent_aval
 
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            type(other) is ShapedArray
-            and self.shape == other.shape
-            and self.dtype == other.dtype
-            and self.weak_type == other.weak_type
-        )
-
-    def __hash__(self) -> int:
-        if self._hash is None:
-            self._hash = hash((self.shape, self.dtype, self.weak_type))
-        return self._hash
-
     def same_type(self, other: AbstractValue) -> bool:
         """Equal but for the weak type."""
         return (
@@ -101,6 +104,55 @@ class ShapedArray(AbstractValue):
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
         return f"ShapedArray({self.str_short()}{weak})"
+
+
+# --------------------------------------------------------------------------- one object per type
+
+
+class _Reference(weakref.ref):
+    """How the table holds a type: it goes when nobody else holds it."""
+
+    __slots__ = ("key",)
+    key: tuple
+
+
+_types: dict[tuple, _Reference] = {}
+# References to types that are gone; taken out of the table under the lock, where no other thread
+# can have put a new one in their place meanwhile.
+_gone: deque[_Reference] = deque()
+_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def _find_or_make(shape: Sequence[int], dtype: Any, weak_type: bool) -> ShapedArray:
+    """The type in the table that equals these three, whatever form they have."""
+    dtype = dtype if type(dtype) in _DTYPE_CLASSES else dtypes.numpy_dtype(dtype)
+    key = (tuple([_extent(n) for n in shape]), dtype, bool(weak_type))
+    with _lock:
+        while _gone:
+            dead = _gone.popleft()
+            if _types.get(dead.key) is dead:
+                del _types[dead.key]
+        reference = _types.get(key)
+        found = None if reference is None else reference()
+        if found is None:
+            found = object.__new__(ShapedArray)
+            found.shape, found.dtype, found.weak_type = key
+            reference = _types[key] = _Reference(found, _gone.append)
+            reference.key = key
+    return found
+
+
+def _extent(n: Any) -> Any:
+    """A size as a plain int: NumPy's integers are equal to one, but print and divide otherwise."""
+    return n if type(n) is int else operator.index(n)
 
 
 _DTYPE_CLASSES: set[type] = {type(np.dtype(code)) for code in "?bhilqBHILQefdFD"}

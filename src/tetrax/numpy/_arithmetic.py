@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax.compiler.planned import planned
 from tetrax.higher_order.custom_derivatives import custom_jvp
 from tetrax.numpy._elementwise import constant_like
 from tetrax.numpy._promote import (
@@ -30,33 +31,39 @@ def _is(x: Array, kind: type) -> bool:
 # --------------------------------------------------------------------------- plain arithmetic
 
 
+@planned(2)
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Add two arrays; booleans are combined by `or`."""
     x, y = promote_args("add", x, y)
     return lax.bitwise_or(x, y) if x.dtype == np.bool_ else lax.add(x, y)
 
 
+@planned(2)
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Subtract the second array from the first."""
     return lax.sub(*promote_args("subtract", x, y))
 
 
+@planned(2)
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Multiply two arrays; booleans are combined by `and`."""
     x, y = promote_args("multiply", x, y)
     return lax.bitwise_and(x, y) if x.dtype == np.bool_ else lax.mul(x, y)
 
 
+@planned(1)
 def negative(x: ArrayLike, /) -> Array:
     """Return the elements with the opposite sign."""
     return lax.neg(ensure_arraylike("negative", x))
 
 
+@planned(2)
 def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Divide the first array by the second; integers give floats."""
     return lax.div(*promote_args_inexact("divide", x1, x2))
 
 
+@planned(2)
 def true_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Divide the first array by the second; integers give floats."""
     return lax.div(*promote_args_inexact("true_divide", x1, x2))
@@ -65,6 +72,7 @@ def true_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 # -------------------------------------------------------------------------- division with remainder
 
 
+@planned(2)
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Divide and round down, as Python's `//` does."""
     x1, x2 = promote_args_numeric("floor_divide", x1, x2)
@@ -82,6 +90,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return _float_divmod(x1, x2)[0]
 
 
+@planned(2)
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the remainder of the division, with the sign of the divisor, as Python's `%` does."""
     x1, x2 = promote_args_numeric("remainder", x1, x2)
@@ -106,6 +115,7 @@ def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return remainder(x1, x2)
 
 
+@planned(2)
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the remainder of the division, with the sign of the dividend, as C does."""
     x1, x2 = promote_args_numeric("fmod", x1, x2)
@@ -144,22 +154,33 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> power(2, 10)
     Array(1024, dtype=int32, weak_type=True)
     """
+    if type(x2) is int:
+        return _known_power(x1, x2)
     check_arraylike("power", x1, x2)
     exponent = to_array(x2)
     if not (_is(exponent, np.integer) or exponent.dtype == np.bool_):
         return lax.pow(*promote_args_inexact("power", x1, x2))
     known = _known_integer(x2, exponent)
-    base = to_array(x1)
     if known is not None:
-        if base.dtype == np.bool_:
-            base = lax.convert_element_type(base, dtypes.default_int_dtype())
-        return lax.integer_pow(base, known)
+        return _known_power(x1, known)
+    base = to_array(x1)
     if _is(base, np.inexact):
         if exponent.dtype == np.bool_:
             exponent = lax.convert_element_type(exponent, np.int32)
         return lax.pow(*promote_shapes("power", base, exponent))
     result = _integer_power(*promote_args_numeric("power", x1, x2))
     return _strong_unless_all_weak(result, x1, x2)
+
+
+@planned(1)
+def _known_power(x: ArrayLike, exponent: int) -> Array:
+    """Raise to a power that is known; `exponent` must fit the default integer dtype."""
+    check_arraylike("power", x, exponent)
+    to_array(exponent)
+    base = to_array(x)
+    if base.dtype == np.bool_:
+        base = lax.convert_element_type(base, dtypes.default_int_dtype())
+    return lax.integer_pow(base, exponent)
 
 
 def _known_integer(given: Any, exponent: Array) -> int | None:
@@ -196,6 +217,7 @@ def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
 # --------------------------------------------------------------------------- two-argument functions
 
 
+@planned(2)
 def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return the angle of the point (x2, x1), between -pi and pi."""
     return _angle("arctan2", x1, x2)
@@ -216,6 +238,7 @@ def _angle(name: str, x1: ArrayLike, x2: ArrayLike) -> Array:
     return lax.mul(lax.neg(turn), lax.log(lax.div(lax.add(x2, lax.mul(turn, x1)), length)))
 
 
+@planned(2)
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return `sqrt(x1**2 + x2**2)` without overflow; infinite where either side is."""
     given = (x1, x2)
@@ -244,11 +267,13 @@ def _strong_unless_all_weak(result: Array, *args: ArrayLike) -> Array:
     return result
 
 
+@planned(2)
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the larger of two elements; NaN where either is NaN."""
     return _extreme("maximum", x, y, lax.max, lax.gt)
 
 
+@planned(2)
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Return the smaller of two elements; NaN where either is NaN."""
     return _extreme("minimum", x, y, lax.min, lax.lt)
@@ -344,6 +369,7 @@ def _finite_top(x: Array) -> Array:
     return lax.select(lax.eq(part, constant_like(part, np.inf)), lax.full_like(x, 0), x)
 
 
+@planned(2)
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Return `log(exp(x1) + exp(x2))` without overflow, with derivatives that hold at infinity."""
     x1, x2 = promote_args_inexact("logaddexp", x1, x2)
@@ -377,31 +403,37 @@ def _compare(name: str, x: ArrayLike, y: ArrayLike, compare: Any) -> Array:
     return _order(x, y, compare) if _is(x, np.complexfloating) else compare(x, y)
 
 
+@planned(2)
 def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where two arrays are equal."""
     return lax.eq(*promote_args("equal", x, y))
 
 
+@planned(2)
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where two arrays differ."""
     return lax.ne(*promote_args("not_equal", x, y))
 
 
+@planned(2)
 def less(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where the first array is below the second."""
     return _compare("less", x, y, lax.lt)
 
 
+@planned(2)
 def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where the first array is not above the second."""
     return _compare("less_equal", x, y, lax.le)
 
 
+@planned(2)
 def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where the first array is above the second."""
     return _compare("greater", x, y, lax.gt)
 
 
+@planned(2)
 def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where the first array is not below the second."""
     return _compare("greater_equal", x, y, lax.ge)
@@ -420,21 +452,25 @@ def _truths(name: str, x: ArrayLike, y: ArrayLike) -> Sequence[Array]:
     return promote_shapes(name, as_bool(x), as_bool(y))
 
 
+@planned(2)
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where both elements differ from zero."""
     return lax.bitwise_and(*_truths("logical_and", x, y))
 
 
+@planned(2)
 def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where at least one element differs from zero."""
     return lax.bitwise_or(*_truths("logical_or", x, y))
 
 
+@planned(2)
 def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Tell where exactly one element differs from zero."""
     return lax.bitwise_xor(*_truths("logical_xor", x, y))
 
 
+@planned(1)
 def logical_not(x: ArrayLike, /) -> Array:
     """Tell where the element is zero."""
     return lax.bitwise_not(as_bool(ensure_arraylike("logical_not", x)))

@@ -14,6 +14,7 @@ import numpy as np
 from tetrax import dtypes, lax
 from tetrax.numpy._arithmetic import divide, power
 from tetrax.numpy._convert import asarray
+from tetrax.numpy._index_eager import changed, is_direct
 from tetrax.numpy._index_parse import ParsedIndex, Position, Span, parse_index
 from tetrax.numpy._index_plan import IndexPlan, plan_index
 from tetrax.numpy._indexing import Mode, gather_mode, get, slice_spans
@@ -156,6 +157,10 @@ def scatter(
     wrap_negative_indices: bool = True,
 ) -> Array:
     """Combine values into the elements of `x` at an index; the result keeps the dtype of `x`."""
+    if mode is None and wrap_negative_indices and out_sharding is None and is_direct(x):
+        found = changed(x, index, values, operation)  # type: ignore[arg-type]
+        if found is not None:
+            return found
     y = asarray(values)
     dtype, weak_type = x.dtype, x.weak_type
     if not dtypes.safe_to_cast(y, x):

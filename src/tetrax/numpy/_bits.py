@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._creation import arange
 from tetrax.numpy._elementwise import constant_like, trunc
 from tetrax.numpy._promote import (
@@ -30,21 +31,25 @@ def _is(x: Array, kind: type) -> bool:
 # --------------------------------------------------------------------------- bitwise
 
 
+@planned(2)
 def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Combine the bits of two integer or boolean arrays by `and`."""
     return lax.bitwise_and(*promote_args("bitwise_and", x, y))
 
 
+@planned(2)
 def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Combine the bits of two integer or boolean arrays by `or`."""
     return lax.bitwise_or(*promote_args("bitwise_or", x, y))
 
 
+@planned(2)
 def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Combine the bits of two integer or boolean arrays by exclusive `or`."""
     return lax.bitwise_xor(*promote_args("bitwise_xor", x, y))
 
 
+@planned(1)
 def invert(x: ArrayLike, /) -> Array:
     """Invert every bit; for booleans, `not`."""
     return lax.bitwise_not(ensure_arraylike("invert", x))
@@ -60,6 +65,7 @@ def bitwise_invert(x: ArrayLike, /) -> Array:
     return lax.bitwise_not(ensure_arraylike("bitwise_invert", x))
 
 
+@planned(2)
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Shift bits to the left."""
     return lax.shift_left(*promote_args_numeric("left_shift", x, y))
@@ -70,6 +76,7 @@ def bitwise_left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     return lax.shift_left(*promote_args_numeric("bitwise_left_shift", x, y))
 
 
+@planned(2)
 def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Shift bits to the right, filling with the sign bit of signed integers."""
     x1, x2 = promote_args_numeric("right_shift", x1, x2)

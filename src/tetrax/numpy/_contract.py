@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._promote import (
     broadcast_array,
     canonicalize_axis,
@@ -40,6 +41,7 @@ def _multiplied(x: Array, y: Array, dtype: np.dtype) -> Array:
     return lax.bitwise_and(x, y) if dtype == np.bool_ else lax.mul(x, y)
 
 
+@planned(2)
 def dot(
     a: ArrayLike,
     b: ArrayLike,
@@ -67,6 +69,7 @@ def dot(
     return convert(result, dtype, weak_type)
 
 
+@planned(2)
 def matmul(
     a: ArrayLike,
     b: ArrayLike,

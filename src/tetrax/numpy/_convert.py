@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax.compiler.references import QUIET
 from tetrax.errors import ShapeError
+from tetrax.ir.types import ShapedArray
 from tetrax.numpy._promote import check_arraylike, convert, to_array, user_dtype
 from tetrax.numpy._typing import PYTHON_SCALARS, Array, ArrayLike, Device, DTypeLike
-from tetrax.runtime.array import make_array
+from tetrax.runtime.array import ALWAYS_CANONICAL, make_array, wrap
 from tetrax.tracing.trace import is_concrete
 from tetrax.tracing.value import Value
 
@@ -34,6 +36,10 @@ def array(
     Array([[1. , 2. ],
            [3. , 4.5]], dtype=float32)
     """
+    if dtype is None and not ndmin and device is None and out_sharding is None:
+        quick = _quickly(object)
+        if quick is not None:
+            return quick
     if args:
         raise TypeError(
             "array() takes the object and the dtype by position; name the other arguments"
@@ -48,6 +54,34 @@ def array(
     if made.ndim < ndmin:
         made = lax.reshape(made, (1,) * (ndmin - made.ndim) + made.shape)
     return placed(made, device, out_sharding)
+
+
+def _quickly(x: Any) -> Array | None:
+    """An array of a list of Python's numbers, or of a NumPy array of a common dtype; else None."""
+    kind = type(x)
+    if kind is np.ndarray:
+        dtype = x.dtype
+        return wrap(x.copy(), ShapedArray(x.shape, dtype)) if dtype in ALWAYS_CANONICAL else None
+    if kind is not list:
+        return None
+    kinds = set(map(type, x))
+    if kinds == _LIST:
+        kinds = set()
+        for row in x:
+            kinds.update(map(type, row))
+    if not kinds or not kinds <= dtypes.PYTHON_SCALARS:
+        return None
+    dtype = _common_python_dtype(kinds)
+    change, restore, ignore = QUIET
+    token = change(ignore)
+    try:
+        npy = np.array(x, dtype)
+    finally:
+        restore(token)
+    return wrap(npy, ShapedArray(npy.shape, dtype))
+
+
+_LIST = {list}
 
 
 def asarray(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, errors, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._convert import placed
 from tetrax.numpy._promote import (
     broadcast_array,
@@ -34,6 +35,7 @@ def _constant(
     return placed(lax.full(canonicalize_shape(shape, name), value, dtype), device, out_sharding)
 
 
+@planned(0)
 def zeros(
     shape: Any, dtype: DTypeLike = None, *, device: Device = None, out_sharding: Any = None
 ) -> Array:
@@ -47,6 +49,7 @@ def zeros(
     return _constant("zeros", shape, 0, dtype, device, out_sharding)
 
 
+@planned(0)
 def ones(
     shape: Any, dtype: DTypeLike = None, *, device: Device = None, out_sharding: Any = None
 ) -> Array:
@@ -63,6 +66,7 @@ def empty(
     return _constant("empty", shape, 0, dtype, device, out_sharding)
 
 
+@planned(0)
 def full(
     shape: Any,
     fill_value: ArrayLike,
@@ -115,6 +119,7 @@ def _like(
     return placed(_filled(convert(value, target, weak_type), shape), device, sharding)
 
 
+@planned(1)
 def zeros_like(
     a: Any,
     dtype: DTypeLike = None,
@@ -127,6 +132,7 @@ def zeros_like(
     return _like("zeros_like", a, 0, dtype, shape, device, out_sharding)
 
 
+@planned(1)
 def ones_like(
     a: Any,
     dtype: DTypeLike = None,
@@ -162,6 +168,7 @@ def full_like(
 # --------------------------------------------------------------------------- diagonals
 
 
+@planned(0)
 def eye(
     N: int, M: int | None = None, k: Any = 0, dtype: DTypeLike = None, *, device: Device = None
 ) -> Array:
@@ -205,6 +212,7 @@ def triangle(shape: Shape, k: int) -> Array:
 # --------------------------------------------------------------------------- ranges
 
 
+@planned(0)
 def arange(
     start: Any,
     stop: Any = None,
@@ -278,6 +286,7 @@ def _range(first: float, last: float, stride: float, dtype: np.dtype) -> Array:
         return make_array(np.asarray(wide).astype(dtype))
 
 
+@planned(0)
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,

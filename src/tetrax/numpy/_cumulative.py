@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._join import concatenate
 from tetrax.numpy._promote import (
     broadcast_array,
@@ -47,6 +48,7 @@ def _cumulative(
     return convert(scan(convert(a, computation_dtype(target)), axis), target)
 
 
+@planned(1)
 def cumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None
 ) -> Array:
@@ -58,6 +60,7 @@ def cumsum(
     return _cumulative("cumsum", lax.cumsum, a, axis, dtype, out)
 
 
+@planned(1)
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike = None, out: None = None
 ) -> Array:

@@ -6,13 +6,14 @@ import functools
 from collections import Counter
 from typing import Any
 
-import opt_einsum
-
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax._lazy import lazy_module
 from tetrax.numpy._promote import check_arraylike, check_no_out, convert, promote_dtypes, user_dtype
 from tetrax.numpy._rearrange import diagonal
 from tetrax.numpy._typing import Array, ArrayLike, DTypeLike, PrecisionLike, Shape
+
+opt_einsum = lazy_module("opt_einsum")
 
 
 def einsum(

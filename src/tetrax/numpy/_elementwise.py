@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._promote import (
     as_inexact,
     check_no_out,
@@ -35,6 +36,7 @@ def plain_constant(x: Array, value: complex) -> Array:
 # ------------------------------------------------------------------------- exponentials, logarithms
 
 
+@planned(1)
 def exp(x: ArrayLike, /) -> Array:
     """Return the exponential of each element.
 
@@ -44,48 +46,57 @@ def exp(x: ArrayLike, /) -> Array:
     return lax.exp(as_inexact("exp", x))
 
 
+@planned(1)
 def exp2(x: ArrayLike, /) -> Array:
     """Return 2 to the power of each element."""
     return lax.exp2(as_inexact("exp2", x))
 
 
+@planned(1)
 def expm1(x: ArrayLike, /) -> Array:
     """Return `exp(x) - 1`, accurate where `x` is small."""
     return lax.expm1(as_inexact("expm1", x))
 
 
+@planned(1)
 def log(x: ArrayLike, /) -> Array:
     """Return the natural logarithm of each element; NaN for negative reals."""
     return lax.log(as_inexact("log", x))
 
 
+@planned(1)
 def log1p(x: ArrayLike, /) -> Array:
     """Return `log(1 + x)`, accurate where `x` is small."""
     return lax.log1p(as_inexact("log1p", x))
 
 
+@planned(1)
 def log2(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 2 of each element."""
     x = as_inexact("log2", x)
     return lax.div(lax.log(x), plain_constant(x, _LOG_2))
 
 
+@planned(1)
 def log10(x: ArrayLike, /) -> Array:
     """Return the logarithm to base 10 of each element."""
     x = as_inexact("log10", x)
     return lax.div(lax.log(x), plain_constant(x, _LOG_10))
 
 
+@planned(1)
 def sqrt(x: ArrayLike, /) -> Array:
     """Return the square root of each element; NaN for negative reals."""
     return lax.sqrt(as_inexact("sqrt", x))
 
 
+@planned(1)
 def cbrt(x: ArrayLike, /) -> Array:
     """Return the real cube root of each element."""
     return lax.cbrt(as_inexact("cbrt", x))
 
 
+@planned(1)
 def square(x: ArrayLike, /) -> Array:
     """Return the square of each element."""
     x = ensure_arraylike("square", x)
@@ -94,6 +105,7 @@ def square(x: ArrayLike, /) -> Array:
     return lax.square(x)
 
 
+@planned(1)
 def reciprocal(x: ArrayLike, /) -> Array:
     """Return `1 / x`, in floating point."""
     return lax.integer_pow(as_inexact("reciprocal", x), -1)
@@ -102,61 +114,73 @@ def reciprocal(x: ArrayLike, /) -> Array:
 # --------------------------------------------------------------------------- trigonometry
 
 
+@planned(1)
 def sin(x: ArrayLike, /) -> Array:
     """Return the sine of each element, in radians."""
     return lax.sin(as_inexact("sin", x))
 
 
+@planned(1)
 def cos(x: ArrayLike, /) -> Array:
     """Return the cosine of each element, in radians."""
     return lax.cos(as_inexact("cos", x))
 
 
+@planned(1)
 def tan(x: ArrayLike, /) -> Array:
     """Return the tangent of each element, in radians."""
     return lax.tan(as_inexact("tan", x))
 
 
+@planned(1)
 def arcsin(x: ArrayLike, /) -> Array:
     """Return the inverse sine of each element, between -pi/2 and pi/2."""
     return lax.asin(as_inexact("arcsin", x))
 
 
+@planned(1)
 def arccos(x: ArrayLike, /) -> Array:
     """Return the inverse cosine of each element, between 0 and pi."""
     return lax.acos(as_inexact("arccos", x))
 
 
+@planned(1)
 def arctan(x: ArrayLike, /) -> Array:
     """Return the inverse tangent of each element, between -pi/2 and pi/2."""
     return lax.atan(as_inexact("arctan", x))
 
 
+@planned(1)
 def sinh(x: ArrayLike, /) -> Array:
     """Return the hyperbolic sine of each element."""
     return lax.sinh(as_inexact("sinh", x))
 
 
+@planned(1)
 def cosh(x: ArrayLike, /) -> Array:
     """Return the hyperbolic cosine of each element."""
     return lax.cosh(as_inexact("cosh", x))
 
 
+@planned(1)
 def tanh(x: ArrayLike, /) -> Array:
     """Return the hyperbolic tangent of each element."""
     return lax.tanh(as_inexact("tanh", x))
 
 
+@planned(1)
 def arcsinh(x: ArrayLike, /) -> Array:
     """Return the inverse hyperbolic sine of each element."""
     return lax.asinh(as_inexact("arcsinh", x))
 
 
+@planned(1)
 def arccosh(x: ArrayLike, /) -> Array:
     """Return the inverse hyperbolic cosine of each element."""
     return lax.acosh(as_inexact("arccosh", x))
 
 
+@planned(1)
 def arctanh(x: ArrayLike, /) -> Array:
     """Return the inverse hyperbolic tangent of each element."""
     return lax.atanh(as_inexact("arctanh", x))
@@ -217,6 +241,7 @@ def radians(x: ArrayLike, /) -> Array:
 # --------------------------------------------------------------------------- signs and rounding
 
 
+@planned(1)
 def abs(x: ArrayLike, /) -> Array:
     """Return the absolute value of each element, real also for complex input."""
     x = ensure_arraylike("abs", x)
@@ -243,6 +268,7 @@ def positive(x: ArrayLike, /) -> Array:
     return ensure_arraylike("positive", x)
 
 
+@planned(1)
 def sign(x: ArrayLike, /) -> Array:
     """Return -1, 0 or 1 by the sign of each element; `x / abs(x)` for complex elements."""
     return lax.sign(ensure_arraylike("sign", x))
@@ -261,18 +287,21 @@ def signbit(x: ArrayLike, /) -> Array:
     return lax.lt(bits, bits.dtype.type(0))
 
 
+@planned(1)
 def floor(x: ArrayLike, /) -> Array:
     """Round each element down to an integer, keeping its dtype."""
     x = ensure_arraylike("floor", x)
     return x if x.dtype == np.bool_ or _is(x, np.integer) else lax.floor(x)
 
 
+@planned(1)
 def ceil(x: ArrayLike, /) -> Array:
     """Round each element up to an integer, keeping its dtype."""
     x = ensure_arraylike("ceil", x)
     return x if x.dtype == np.bool_ or _is(x, np.integer) else lax.ceil(x)
 
 
+@planned(1)
 def trunc(x: ArrayLike) -> Array:
     """Round each element towards zero, keeping its dtype."""
     x = ensure_arraylike("trunc", x)
@@ -295,6 +324,7 @@ def _round_to_even(x: Array) -> Array:
     return lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
 
 
+@planned(1)
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Round to a number of decimals, halves to even.
 
@@ -329,18 +359,21 @@ def around(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 # --------------------------------------------------------------------------- complex numbers
 
 
+@planned(1)
 def real(val: ArrayLike, /) -> Array:
     """Return the real part of each element."""
     val = ensure_arraylike("real", val)
     return lax.real(val) if _is(val, np.complexfloating) else val
 
 
+@planned(1)
 def imag(val: ArrayLike, /) -> Array:
     """Return the imaginary part of each element; zeros for real input."""
     val = ensure_arraylike("imag", val)
     return lax.imag(val) if _is(val, np.complexfloating) else lax.full_like(val, 0)
 
 
+@planned(1)
 def conjugate(x: ArrayLike, /) -> Array:
     """Return the complex conjugate of each element."""
     x = ensure_arraylike("conjugate", x)
@@ -379,6 +412,7 @@ def isreal(x: ArrayLike) -> Array:
 # --------------------------------------------------------------------------- special values
 
 
+@planned(1)
 def isfinite(x: ArrayLike, /) -> Array:
     """Tell which elements are neither infinite nor NaN."""
     x = ensure_arraylike("isfinite", x)
@@ -389,6 +423,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     return lax.full_like(x, True, dtype=np.bool_)
 
 
+@planned(1)
 def isinf(x: ArrayLike, /) -> Array:
     """Tell which elements are infinite."""
     x = ensure_arraylike("isinf", x)
@@ -400,6 +435,7 @@ def isinf(x: ArrayLike, /) -> Array:
     return lax.full_like(x, False, dtype=np.bool_)
 
 
+@planned(1)
 def isnan(x: ArrayLike, /) -> Array:
     """Tell which elements are NaN."""
     x = ensure_arraylike("isnan", x)

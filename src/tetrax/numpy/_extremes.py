@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from tetrax import dtypes
+from tetrax.compiler.planned import planned
 from tetrax.numpy._arithmetic import maximum, minimum
 from tetrax.numpy._promote import check_arraylike, to_array
 from tetrax.numpy._typing import Array, ArrayLike
 
 
+@planned(3)
 def clip(
     arr: ArrayLike | None = None,
     /,

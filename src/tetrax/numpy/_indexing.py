@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax.numpy._index_eager import is_direct, read
 from tetrax.numpy._index_parse import NewAxis, ParsedIndex, Position, Span, parse_index
 from tetrax.numpy._index_plan import IndexPlan, index_dtype, plan_index
 from tetrax.numpy._promote import (
@@ -47,6 +48,10 @@ def gather_mode(mode: Any) -> Any:
 
 def getitem(x: Array, index: Any) -> Array:
     """Return `x[index]` by NumPy's rules."""
+    if is_direct(x):
+        found = read(x, index)
+        if found is not None:
+            return found
     return get(x, index)
 
 

@@ -14,6 +14,7 @@ from tetrax import dtypes, lax
 from tetrax.errors import InPlaceAssignmentError
 from tetrax.numpy import _arithmetic, _bits, _contract, _elementwise
 from tetrax.numpy._convert import asarray
+from tetrax.numpy._index_eager import is_direct, rows
 from tetrax.numpy._indexing import getitem
 from tetrax.numpy._promote import convert
 from tetrax.numpy._reductions import any as any_
@@ -77,6 +78,8 @@ def _iter(self: Value) -> Iterator[Array]:
     """Iterate over the first axis."""
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d array")
+    if is_direct(self):
+        return rows(self)  # type: ignore[arg-type]
     count = self.shape[0]
     return (lax.index_in_dim(self, i, 0, keepdims=False) for i in range(count))
 

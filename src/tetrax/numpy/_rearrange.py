@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, errors, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._creation import triangle
 from tetrax.numpy._gather import take_positions
 from tetrax.numpy._join import concatenate
@@ -27,6 +28,7 @@ from tetrax.tracing.trace import Tracer, concrete_or_error, is_concrete
 # --------------------------------------------------------------------------- flip and rotate
 
 
+@planned(1)
 def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Reverse the order of elements along one axis, several, or all."""
     m = ensure_arraylike("flip", m)
@@ -72,6 +74,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 # --------------------------------------------------------------------------- roll
 
 
+@planned(1)
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     """Shift elements along axes; those pushed out come back at the other end.
 
@@ -201,6 +204,7 @@ def _repeat_to_length(a: Array, repeats: Any, axis: int, total: int) -> Array:
     return take_positions(a, lax.min(chosen, lax.full_like(chosen, size - 1)), axis)
 
 
+@planned(1)
 def tile(A: ArrayLike, reps: Any) -> Array:
     """Repeat the whole array along each axis.
 
@@ -238,6 +242,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 # -------------------------------------------------------------------------- triangles and diagonals
 
 
+@planned(1)
 def tril(m: ArrayLike, k: int = 0) -> Array:
     """Keep the elements on and below the k-th diagonal; the others become zero."""
     m = ensure_arraylike("tril", m)
@@ -247,6 +252,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return lax.select(mask, m, lax.full_like(m, 0))
 
 
+@planned(1)
 def triu(m: ArrayLike, k: int = 0) -> Array:
     """Keep the elements on and above the k-th diagonal; the others become zero."""
     m = ensure_arraylike("triu", m)

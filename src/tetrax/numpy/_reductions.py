@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, errors, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._arithmetic import as_bool
 from tetrax.numpy._promote import (
     broadcast_array,
@@ -115,6 +116,7 @@ def _accumulate(
 # --------------------------------------------------------------------------- sums and products
 
 
+@planned(1)
 def sum(
     a: ArrayLike,
     axis: Axis = None,
@@ -146,6 +148,7 @@ def sum(
     )
 
 
+@planned(1)
 def prod(
     a: ArrayLike,
     axis: Axis = None,
@@ -223,6 +226,7 @@ def _extreme(
     return result
 
 
+@planned(1)
 def max(
     a: ArrayLike,
     axis: Axis = None,
@@ -235,6 +239,7 @@ def max(
     return _extreme("max", a, axis, out, keepdims, initial, where)
 
 
+@planned(1)
 def min(
     a: ArrayLike,
     axis: Axis = None,
@@ -299,6 +304,7 @@ def _logical(
     return _finish(reduce(truth, axes), truth.shape, axes, keepdims)
 
 
+@planned(1)
 def all(
     a: ArrayLike,
     axis: Axis = None,
@@ -311,6 +317,7 @@ def all(
     return _logical("all", lax.reduce_and, True, a, axis, out, keepdims, where)
 
 
+@planned(1)
 def any(
     a: ArrayLike,
     axis: Axis = None,
@@ -343,6 +350,7 @@ def element_count(
     return lax.reduce_sum(lax.convert_element_type(mask, counting), axes)
 
 
+@planned(1)
 def mean(
     a: ArrayLike,
     axis: Axis = None,
@@ -383,6 +391,7 @@ def _variance_dtypes(a: Array, dtype: DTypeLike, name: str) -> tuple[np.dtype, n
     return computation_dtype(computing), target
 
 
+@planned(1)
 def var(
     a: ArrayLike,
     axis: Axis = None,
@@ -455,6 +464,7 @@ def _to_result_dtype(result: Array, target: np.dtype) -> Array:
     return convert(result, target)
 
 
+@planned(1)
 def std(
     a: ArrayLike,
     axis: Axis = None,
@@ -476,6 +486,7 @@ def std(
 # --------------------------------------------------------------------------- positions of extremes
 
 
+@planned(1)
 def argmax(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
@@ -483,6 +494,7 @@ def argmax(
     return _position("argmax", lax.argmax, a, axis, out, keepdims)
 
 
+@planned(1)
 def argmin(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:

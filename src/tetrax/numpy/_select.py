@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, errors, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._arithmetic import as_bool
 from tetrax.numpy._at import scatter
 from tetrax.numpy._convert import asarray
@@ -35,6 +36,7 @@ _BOOL = np.dtype(np.bool_)
 # --------------------------------------------------------------------------- where
 
 
+@planned(3)
 def where(
     condition: ArrayLike,
     x: ArrayLike | None = None,

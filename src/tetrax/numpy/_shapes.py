@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._promote import (
     broadcast_array,
     canonicalize_axes,
@@ -23,6 +24,7 @@ from tetrax.numpy._typing import Array, ArrayLike, Shape
 # --------------------------------------------------------------------------- reshape
 
 
+@planned(1)
 def reshape(
     a: ArrayLike,
     shape: Any,
@@ -91,6 +93,7 @@ def _ordered_reshape(a: Array, shape: Shape, order: str, out_sharding: Any = Non
     raise ValueError(f"Unexpected value for 'order' argument: {order}.")
 
 
+@planned(1)
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
     """Flatten an array into one axis."""
     a = ensure_arraylike("ravel", a)
@@ -102,6 +105,7 @@ def ravel(a: ArrayLike, order: str = "C", *, out_sharding: Any = None) -> Array:
 # --------------------------------------------------------------------------- order of axes
 
 
+@planned(1)
 def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """Reorder the axes; without `axes`, reverse them.
 
@@ -123,6 +127,7 @@ def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
     return transpose(ensure_arraylike("permute_dims", a), axes)
 
 
+@planned(1)
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """Exchange the last two axes."""
     x = ensure_arraylike("matrix_transpose", x)
@@ -133,6 +138,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return lax.transpose(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
+@planned(1)
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Exchange two axes."""
     a = ensure_arraylike("swapaxes", a)
@@ -142,6 +148,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return lax.transpose(a, order)
 
 
+@planned(1)
 def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """Move axes to new positions; the others keep their order.
 
@@ -179,6 +186,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 # --------------------------------------------------------------------------- axes of size one
 
 
+@planned(1)
 def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """Remove axes of size one: all, or those named."""
     a = ensure_arraylike("squeeze", a)
@@ -195,6 +203,7 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     return lax.squeeze(a, axes) if axes else a
 
 
+@planned(1)
 def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """Add axes of size one at the positions given, counted in the result."""
     a = ensure_arraylike("expand_dims", a)
@@ -257,6 +266,7 @@ def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     return [broadcast_array(x, shape) for x in arrays]
 
 
+@planned(1)
 def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> Array:
     """Broadcast an array to a shape."""
     x = ensure_arraylike("broadcast_to", array)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._promote import (
     canonicalize_axis,
     check_arraylike,
@@ -31,6 +32,7 @@ def _refuse_numpy_arguments(name: str, kind: None, order: None) -> None:
         raise TypeError(f"'order' argument to {name} is not supported.")
 
 
+@planned(1)
 def sort(
     a: ArrayLike,
     axis: int | None = -1,
@@ -54,6 +56,7 @@ def sort(
     return lax.rev(ordered, (axis,)) if descending else ordered
 
 
+@planned(1)
 def argsort(
     a: ArrayLike,
     axis: int | None = -1,

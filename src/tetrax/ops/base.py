@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from tetrax.ops.structure import (
 from tetrax.runtime.array import Array, as_value, wrap
 from tetrax.tracing.primitive import Primitive, rule
 from tetrax.tracing.symbolic import Zero
+from tetrax.tracing.trace import EVAL_TRACE, state
 from tetrax.tracing.value import Value, get_aval
 
 REGISTRY: dict[str, Primitive] = {}
@@ -169,6 +171,10 @@ class Elementwise(Primitive):
                     break
             else:
                 return self.bind(*operands, **params)
+        if len(operands) == 2 and state.trace is EVAL_TRACE:
+            pair = _with_number_spread(*operands)
+            if pair is not None:
+                return self.bind(*pair, **params)
         return self.bind(*matched(self.name, operands), **params)
 
     # -- rules ---------------------------------------------------------------------------------
@@ -191,6 +197,10 @@ class Elementwise(Primitive):
 
     def reference(self, *arrays: np.ndarray, **params: Any) -> Any:
         return self.numpy(*arrays, **params)
+
+    def prepared(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
+        function = self.reference if "reference" in vars(self) else self.numpy
+        return partial(function, **params) if params else function
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = self.bind(*primals, **params)
@@ -255,6 +265,29 @@ def _mismatch(name: str, avals: Sequence[ShapedArray]) -> errors.ShapeError:
         f"{name} got incompatible shapes for broadcasting: {shown}. "
         "lax functions need equal shapes; tetrax.numpy functions broadcast"
     )
+
+
+# The kinds of dtype that take a Python number without becoming another.
+_TAKERS = {int: "iuf", float: "f"}
+
+
+def _with_number_spread(x: Any, y: Any) -> tuple[Array, Array] | None:
+    """An array and a number as two arrays; the elements of one are all the same in memory."""
+    if type(x) is Array and x.aval.dtype.kind in _TAKERS.get(type(y), ""):
+        return x, _spread(y, x.aval)
+    if type(y) is Array and y.aval.dtype.kind in _TAKERS.get(type(x), ""):
+        return _spread(x, y.aval), y
+    return None
+
+
+def _spread(number: Any, aval: ShapedArray) -> Array:
+    if type(number) is int:
+        as_value(number)  # raises where it does not fit the default integer
+    scalar = np.asarray(number).astype(aval.dtype)
+    weak = aval if aval.weak_type else ShapedArray(aval.shape, aval.dtype, True)
+    if not aval.shape:
+        return wrap(scalar, weak)
+    return wrap(np.ndarray(aval.shape, aval.dtype, scalar.tobytes(), 0, (0,) * aval.ndim), weak)
 
 
 def aligned_batch(operands: Sequence[Any], dims: Sequence[Any]) -> tuple[list[Any], int]:

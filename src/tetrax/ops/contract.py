@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from tetrax.ops.contract_emit import emit_product
 from tetrax.ops.precision import DotAlgorithm, DotAlgorithmPreset, canonical_precision
 from tetrax.ops.structure import move_axis, transpose
 from tetrax.runtime.array import as_value
+from tetrax.tracing.primitive import rule
 from tetrax.tracing.value import get_aval
 
 Axes = tuple[int, ...]
@@ -60,6 +61,14 @@ class Contraction:
         )
 
 
+def _matrix(aval: Any, order: Axes, dtype: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """What gives an operand its axes in `order` and its elements in `dtype`."""
+    moved, same = order != tuple(range(aval.ndim)), aval.dtype == dtype
+    if moved:
+        return lambda x: x.transpose(order).astype(dtype, copy=False)
+    return (lambda x: x) if same else (lambda x: x.astype(dtype))
+
+
 class DotGeneral(Bilinear):
     """Products of elements of two operands, summed over the contracting axes."""
 
@@ -80,22 +89,31 @@ class DotGeneral(Bilinear):
         dtype = product_dtype("dot_general", lhs.dtype, rhs.dtype, preferred_element_type, loose)
         return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)
 
-    def reference(self, lhs, rhs, *, dimension_numbers, preferred_element_type, **params):
-        out = product_dtype("", lhs.dtype, rhs.dtype, preferred_element_type, True)
+    def reference(self, lhs, rhs, **params):
+        return self.prepared([lhs, rhs], params)(lhs, rhs)
+
+    @rule
+    def prepared(self, avals, params):
+        lhs, rhs = avals
+        dimension_numbers, preferred = params["dimension_numbers"], params["preferred_element_type"]
+        out = product_dtype("", lhs.dtype, rhs.dtype, preferred, True)
         c = Contraction.of(lhs.ndim, rhs.ndim, dimension_numbers)
         batch, rows, columns, depth = c.sizes(lhs.shape, rhs.shape)
         compute = compute_dtype(out)
-        left = np.transpose(lhs, (*c.lhs_batch, *c.lhs_kept, *c.lhs_contract))
-        right = np.transpose(rhs, (*c.rhs_batch, *c.rhs_contract, *c.rhs_kept))
-        shape = (*left.shape[: len(c.lhs_batch) + len(c.lhs_kept)],
-                 *(rhs.shape[axis] for axis in c.rhs_kept))  # fmt: skip
-        left = left.reshape((batch, rows, depth)).astype(compute, copy=False)
-        right = right.reshape((batch, depth, columns)).astype(compute, copy=False)
-        if batch == 1:
-            product = np.matmul(left[0], right[0])
-        else:
-            product = np.matmul(left, right)
-        return product.reshape(shape).astype(out, copy=False)
+        head = (batch,) if batch != 1 else ()
+        left = _matrix(lhs, (*c.lhs_batch, *c.lhs_kept, *c.lhs_contract), compute)
+        right = _matrix(rhs, (*c.rhs_batch, *c.rhs_contract, *c.rhs_kept), compute)
+        left_shape, right_shape = (*head, rows, depth), (*head, depth, columns)
+        shape = (
+            *(lhs.shape[axis] for axis in (*c.lhs_batch, *c.lhs_kept)),
+            *(rhs.shape[axis] for axis in c.rhs_kept),
+        )
+
+        def product(lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+            found = np.matmul(left(lhs).reshape(left_shape), right(rhs).reshape(right_shape))
+            return found.reshape(shape).astype(out, copy=False)
+
+        return product
 
     def transpose_lhs(self, ct, lhs, rhs, *, dimension_numbers, **params):
         return _other_operand(ct, lhs.aval.ndim, rhs, dimension_numbers, False, params)

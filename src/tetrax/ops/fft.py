@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import fft as scipy_fft
 from tetrax import dtypes, errors
+from tetrax._lazy import deferred
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import mul
 from tetrax.ops.base import TestFacts, real_dtype, register
@@ -30,10 +30,10 @@ class FftType(enum.IntEnum):
 
 _NAMED = {name: kind for kind in FftType for name in (kind.name, kind.name.lower())}
 _FUNCTIONS = {
-    FftType.FFT: scipy_fft.fftn,
-    FftType.IFFT: scipy_fft.ifftn,
-    FftType.RFFT: scipy_fft.rfftn,
-    FftType.IRFFT: scipy_fft.irfftn,
+    FftType.FFT: deferred("scipy.fft", "fftn"),
+    FftType.IFFT: deferred("scipy.fft", "ifftn"),
+    FftType.RFFT: deferred("scipy.fft", "rfftn"),
+    FftType.IRFFT: deferred("scipy.fft", "irfftn"),
 }
 _FLOATS, _COMPLEX = ("float32", "float64"), ("complex64", "complex128")
 

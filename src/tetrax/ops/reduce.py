@@ -7,6 +7,7 @@ derivative equally. Positions are those of the first extremum, or of the first N
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from tetrax.ops.structure import (
     widened,
 )
 from tetrax.runtime.array import as_value
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, rule
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.value import get_aval
 
@@ -83,6 +84,13 @@ class Reduction(Primitive):
         options = {} if x.size else {"initial": self.identity(x.dtype)}
         out = self.numpy.reduce(wide, axis=axes, **options)
         return np.asarray(out).astype(x.dtype, copy=False)
+
+    @rule
+    def prepared(self, avals, params):
+        (aval,) = avals
+        if element_type(aval.dtype).is_storage or not aval.size:
+            return super().prepared(avals, params)
+        return partial(self.numpy.reduce, axis=tuple(params["axes"]))
 
     def batch(self, operands, dims, *, axes, **params):
         return batch_reduction(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tetrax.ops.base import TestFacts, batch_size, dtype_kind, matched, register
 from tetrax.ops.bits_and_compare import bitwise_and, gt, lt
 from tetrax.ops.structure import batch_at, broadcast_in_dim, instantiate, zeros
 from tetrax.runtime.array import as_value
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, rule
 from tetrax.tracing.symbolic import Zero, is_undefined
 from tetrax.tracing.value import get_aval
 
@@ -58,6 +58,12 @@ class SelectN(Primitive):
         for number, case in enumerate(cases[1:], 1):
             result = np.where(index == number, case, result)
         return result
+
+    @rule
+    def prepared(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
+        if avals[0].dtype == np.bool_ and len(avals) == 3:
+            return lambda which, no, yes: np.where(which, yes, no)
+        return super().prepared(avals, params)
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         out = self.bind(*primals)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
+from tetrax._lazy import deferred, lazy_module
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_constants import const
 from tetrax.ir.kernel_types import F32
@@ -19,6 +19,8 @@ from tetrax.ops.select import select
 from tetrax.ops.structure import full
 from tetrax.ops.transcendental import exp, sin
 from tetrax.tracing.value import get_aval
+
+special = lazy_module("scipy.special")
 
 _TWO_OVER_ROOT_PI = 2.0 / math.sqrt(math.pi)
 _HALF_ROOT_PI = math.sqrt(math.pi) / 2.0
@@ -82,13 +84,13 @@ def _gauss(scale: float, x: Any) -> Any:
 
 erf_p = _row(
     "erf",
-    _in_double(special.erf),
+    _in_double(deferred("scipy.special", "erf")),
     lambda t, out, x: mul(_gauss(_TWO_OVER_ROOT_PI, x), t),
     (-3.0, 3.0),
 )
 erfc_p = _row(
     "erfc",
-    _in_double(special.erfc),
+    _in_double(deferred("scipy.special", "erfc")),
     lambda t, out, x: mul(_gauss(-_TWO_OVER_ROOT_PI, x), t),
     (-3.0, 3.0),
 )
@@ -135,7 +137,7 @@ erf_inv_p = _row(
 
 lgamma_p = _row(
     "lgamma",
-    _in_double(special.gammaln),
+    _in_double(deferred("scipy.special", "gammaln")),
     lambda t, out, x: mul(t, digamma(x)),
     (0.2, 4.0),
 )

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import special
 from tetrax import dtypes, errors
+from tetrax._lazy import deferred, lazy_module
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import add, mul, neg, sub
 from tetrax.ops.base import FLOATS, Elementwise, TestFacts
@@ -22,13 +22,22 @@ from tetrax.ops.formulas import Dual, Number, Real, function, kernel_rule, loop,
 from tetrax.ops.special import digamma, lgamma
 from tetrax.ops.transcendental import exp, log
 
+special = lazy_module("scipy.special")
+
 _MOST_TERMS = 20000.0
 # From here on Stirling's series for log-gamma is exact to a unit with four terms.
 _STIRLING_FROM = 16.0
 _STIRLING = (-1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
 # Bernoulli numbers B(2j) / (2j)!, of the Euler-Maclaurin sum of zeta.
 _BERNOULLI = tuple(
-    float(b) / math.factorial(2 * j) for j, b in enumerate(special.bernoulli(24)[2::2], start=1)
+    number / math.factorial(2 * j)
+    for j, number in enumerate(
+        (
+            *(1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510),
+            *(43867 / 798, -174611 / 330, 854513 / 138, -236364091 / 2730),
+        ),
+        start=1,
+    )
 )
 
 
@@ -251,7 +260,7 @@ igamma_p = formula_row(
     "igamma",
     2,
     igamma_formula,
-    special.gammainc,
+    deferred("scipy.special", "gammainc"),
     (
         lambda t, out, a, x: mul(t, igamma_grad_a_p(a, x)),
         lambda t, out, a, x: mul(t, _gamma_density(a, x)),
@@ -267,7 +276,7 @@ igammac_p = formula_row(
     "igammac",
     2,
     igammac_formula,
-    special.gammaincc,
+    deferred("scipy.special", "gammaincc"),
     (
         lambda t, out, a, x: neg(mul(t, igamma_grad_a_p(a, x))),
         lambda t, out, a, x: neg(mul(t, _gamma_density(a, x))),
@@ -309,7 +318,7 @@ zeta_p = formula_row(
     "zeta",
     2,
     zeta_formula,
-    special.zeta,
+    deferred("scipy.special", "zeta"),
     (
         no_derivative("zeta", "x"),
         lambda t, out, x, q: neg(mul(t, mul(x, zeta_p(add(x, 1.0), q)))),

@@ -6,13 +6,14 @@ They are each other's transposes, so they stand in one file, and every other fam
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from tetrax import dtypes, errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import F32
-from tetrax.ir.types import ShapedArray
+from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.ir.views import View
 from tetrax.ops import axes as ax
 from tetrax.runtime.array import as_value, wrap
@@ -66,6 +67,22 @@ class BroadcastInDim(Linear):
         for axis, target in enumerate(broadcast_dimensions):
             expanded[target] = x.shape[axis]
         return np.broadcast_to(x.reshape(expanded), shape)
+
+    @rule
+    def prepared(self, avals, params):
+        shape, dtype = tuple(params["shape"]), storage_dtype(avals[0].dtype)
+        expanded = [1] * len(shape)
+        for axis, target in enumerate(params["broadcast_dimensions"]):
+            expanded[target] = avals[0].shape[axis]
+
+        def spread(x: np.ndarray) -> np.ndarray:
+            out = np.empty(shape, dtype)
+            out[...] = x.reshape(expanded)
+            return out
+
+        # Small results are copied: that is quicker than a view of NumPy's.
+        small = ax.product(shape) <= 4096
+        return spread if small else super().prepared(avals, params)
 
     def transpose(self, ct, x, *, shape, broadcast_dimensions, sharding=None):
         if type(ct) is Zero:
@@ -240,6 +257,13 @@ class ReduceSum(Linear):
         if x.dtype.kind in "V" or (x.dtype.itemsize == 2 and x.dtype.kind == "f"):
             return np.sum(x.astype(np.float32), axis=axes).astype(x.dtype)
         return np.sum(x, axis=axes, dtype=x.dtype)
+
+    @rule
+    def prepared(self, avals, params):
+        dtype = avals[0].dtype
+        if dtype.kind in "V" or dtype.itemsize == 2:
+            return super().prepared(avals, params)
+        return partial(np.add.reduce, axis=tuple(params["axes"]), dtype=dtype)
 
     def transpose(self, ct, x, *, axes, out_sharding=None):
         if type(ct) is Zero:

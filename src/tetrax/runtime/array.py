@@ -1,14 +1,24 @@
-"""`Array`: an immutable array on a device, held as a read-only NumPy array."""
+"""`Array`: an immutable array on a device, over memory that a NumPy array or a compiled call gave.
+
+An array made by a compiled call knows where its elements are and who owns that memory; the NumPy
+array over them is made when somebody asks for it, and the other way round: `__getattr__` fills the
+slots `_npy` and `_address` at their first use.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tetrax import dtypes, errors
-from tetrax.ir.types import ShapedArray
+from tetrax.config import config
+from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.runtime.devices import Device, SingleDeviceSharding, default_device
+from tetrax.runtime.native_functions import address_of
 from tetrax.tracing.value import Value
 
 
@@ -18,42 +28,41 @@ class Array(Value):
     Made by `tetrax.numpy.array` and by every operation, never by calling this class.
     """
 
-    __slots__ = ("__weakref__", "_address", "_npy", "_placed", "aval")
+    __slots__ = ("__weakref__", "_address", "_npy", "_owner", "_placed", "aval")
     __hash__ = None  # type: ignore[assignment]
+    # The elements as a NumPy array, writable until `_value` hands it out.
     _npy: np.ndarray
+    # Where the elements are, in row-major order.
+    _address: int
+    # What holds the memory at `_address`: `bytes` or a `Block`; None where NumPy does.
+    _owner: Any
+    _placed: Device | None
     aval: ShapedArray
 
     def __init__(self, npy: np.ndarray, aval: ShapedArray, device: Device | None = None) -> None:
         self._npy = npy
         self.aval = aval
-        self._placed = device
-        # Where the elements are, once somebody asked: see `address`.
-        self._address: int | None = None
+        if device is not None:
+            self._placed = device
+
+    def __getattr__(self, name: str) -> Any:
+        late = _LATE.get(name)
+        return Value.__getattr__(self, name) if late is None else late(self)
 
     # -- the elements --------------------------------------------------------------------------
 
     @property
     def _value(self) -> np.ndarray:
         """The elements as a read-only NumPy array. Raises DonatedBufferError after deletion."""
-        if self._npy is None:
-            raise errors.DonatedBufferError(
-                f"Array of type {self.aval.str_short()} has been deleted: it was donated to a "
-                "compiled call, or delete() was called. Keep a copy (x.copy()) of what you need, "
-                "or "
-                "leave it out of donate_argnums"
-            )
-        return self._npy
+        npy = self._npy
+        if npy.flags.writeable:
+            npy.flags.writeable = False
+        return npy
 
     @property
     def address(self) -> int:
         """Where the elements are, in row-major order, for native code. Raises as `_value` does."""
-        found = self._address
-        if found is None:
-            npy = self._value
-            if not npy.flags.c_contiguous:
-                npy = self._npy = _frozen(np.ascontiguousarray(npy))
-            found = self._address = int(npy.__array_interface__["data"][0])
-        return found
+        return self._address
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self._value
@@ -67,7 +76,7 @@ class Array(Value):
         return value.copy() if copy else value
 
     def __bool__(self) -> bool:
-        return bool(self._value)
+        return bool(self._npy)
 
     def __int__(self) -> int:
         return int(self._scalar("integer"))
@@ -86,10 +95,10 @@ class Array(Value):
                 f"Only integer scalar arrays can be converted to a scalar index, got an array of "
                 f"type {self.aval.str_short()}"
             )
-        return int(self._value)
+        return int(self._npy)
 
     def _scalar(self, kind: str) -> Any:
-        value = self._value
+        value = self._npy
         if value.ndim:
             raise TypeError(
                 f"Only scalar arrays can be converted to Python scalars; got an array of type "
@@ -99,19 +108,19 @@ class Array(Value):
 
     def item(self, *args: int) -> Any:
         """The element as a Python scalar. Raises ValueError unless there is exactly one."""
-        return self._value.item(*args)
+        return self._npy.item(*args)
 
     def tolist(self) -> Any:
-        return self._value.tolist()
+        return self._npy.tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
-        return self._value.tobytes(order)  # type: ignore[arg-type]
+        return self._npy.tobytes(order)  # type: ignore[arg-type]
 
     def __format__(self, spec: str) -> str:
         return format(self._value[()] if not self.aval.shape else self._value, spec)
 
     def __repr__(self) -> str:
-        if self._npy is None:
+        if self.is_deleted():
             return f"<deleted Array {self.aval.str_short()}>"
         if isinstance(self.aval.dtype, dtypes.ExtendedDType):
             words = self._npy.reshape(*self.aval.shape, 1).view(np.uint32)
@@ -148,7 +157,7 @@ class Array(Value):
         return self
 
     def __deepcopy__(self, memo: dict) -> Array:
-        return Array(_frozen(self._value.copy()), self.aval, self._placed)
+        return Array(self._value.copy(), self.aval, self._placed)
 
     # -- device --------------------------------------------------------------------------------
 
@@ -187,7 +196,8 @@ class Array(Value):
         return self.addressable_shards[index].data
 
     def block_until_ready(self) -> Array:
-        self._value  # noqa: B018  raises for a deleted array
+        if self._owner is _DELETED:
+            self._npy  # noqa: B018  raises
         return self
 
     def copy_to_host_async(self) -> None:
@@ -200,12 +210,66 @@ class Array(Value):
         return True
 
     def is_deleted(self) -> bool:
-        return self._npy is None
+        return self._owner is _DELETED
 
     def delete(self) -> None:
         """Free the elements now; later uses raise DonatedBufferError."""
-        self._npy = None  # type: ignore[assignment]
-        self._address = None
+        if self.is_deleted():
+            return
+        if calls_in_flight.value:
+            _perhaps_in_use.append(self._npy)
+        else:
+            _perhaps_in_use.clear()
+        self._owner = _DELETED
+        # Set first, since a slot that is not filled cannot be emptied.
+        self._npy = self._address = None  # type: ignore[assignment]
+        del self._npy, self._address
+
+
+_DELETED = object()
+
+calls_in_flight = ctypes.c_int64(0)
+"""How many native calls run while other threads run Python; changed by machine code."""
+
+# The threads of these calls are not there in a forked child.
+os.register_at_fork(after_in_child=lambda: setattr(calls_in_flight, "value", 0))
+
+# Elements that were deleted while such a call, which may read them, was going on.
+_perhaps_in_use: list[Any] = []
+
+
+def _npy_of(array: Array) -> np.ndarray:
+    """The NumPy array over the memory that a compiled call gave."""
+    aval, owner = array.aval, array._owner
+    if owner is _DELETED:
+        raise errors.DonatedBufferError(
+            f"Array of type {aval.str_short()} has been deleted: it was donated to a compiled "
+            "call, or delete() was called. Keep a copy (x.copy()) of what you need, or leave it "
+            "out of donate_argnums"
+        )
+    dtype = storage_dtype(aval.dtype)
+    if type(owner) is bytes:
+        npy = np.ndarray(aval.shape, dtype, owner)
+    else:
+        npy = owner.array(aval.shape, dtype)
+    array._npy = npy
+    return npy
+
+
+def _address_of(array: Array) -> int:
+    npy = array._npy
+    if not npy.flags.c_contiguous:
+        npy = array._npy = np.ascontiguousarray(npy)
+    found = array._address = address_of(npy)
+    return found
+
+
+_LATE: dict[str, Callable[[Array], Any]] = {
+    "_npy": _npy_of,
+    "_address": _address_of,
+    "_owner": lambda array: None,
+    "_placed": lambda array: None,
+}
 
 
 @dataclass(frozen=True)
@@ -218,17 +282,16 @@ class Shard:
     data: Array
 
 
-def _frozen(npy: np.ndarray) -> np.ndarray:
-    npy.flags.writeable = False
-    return npy
+_new = object.__new__
 
 
 def wrap(npy: Any, aval: ShapedArray) -> Array:
     """An array over `npy`, which the caller gives up: nobody may write to it any more."""
-    if type(npy) is not np.ndarray:
-        npy = np.asarray(npy)
-    npy.flags.writeable = False
-    return Array(npy, aval)
+    # Not by the constructor: this is half of what a small operation costs.
+    array = _new(Array)
+    array._npy = npy if type(npy) is np.ndarray else np.asarray(npy)
+    array.aval = aval
+    return array
 
 
 def make_array(
@@ -239,26 +302,51 @@ def make_array(
     64-bit input becomes 32-bit unless x64 is enabled. `dtype` names an extended dtype (typed keys)
     whose storage `npy` holds.
     """
-    npy = np.asarray(npy)
+    if type(npy) is not np.ndarray:
+        npy = np.asarray(npy)
     if isinstance(dtype, dtypes.ExtendedDType):
-        return Array(_frozen(npy.copy()), ShapedArray(npy.shape, dtype), device)
-    canonical = dtypes.canonicalize_dtype(dtype if dtype is not None else npy.dtype)
+        return Array(npy.copy(), ShapedArray(npy.shape, dtype), device)
+    canonical = dtypes.canonicalize_dtype(npy.dtype if dtype is None else dtype)
+    if not canonical.isnative:
+        canonical = canonical.newbyteorder("=")
     if npy.dtype != canonical:
         npy = npy.astype(canonical)
-    elif npy.flags.writeable or not npy.flags.owndata:
-        npy = npy.copy()
-    return Array(_frozen(npy), ShapedArray(npy.shape, canonical, weak_type), device)
+    else:
+        flags = npy.flags
+        if flags.writeable or not flags.owndata:
+            npy = npy.copy()
+    return Array(npy, ShapedArray(npy.shape, canonical, weak_type), device)
+
+
+# The types of Python's numbers as operands, without and with 64 bits.
+_NUMBER_TYPES: dict[bool, dict[type, ShapedArray]] = {
+    False: {
+        bool: ShapedArray((), np.bool_),
+        int: ShapedArray((), np.int32, True),
+        float: ShapedArray((), np.float32, True),
+        complex: ShapedArray((), np.complex64, True),
+    },
+    True: {
+        bool: ShapedArray((), np.bool_),
+        int: ShapedArray((), np.int64, True),
+        float: ShapedArray((), np.float64, True),
+        complex: ShapedArray((), np.complex128, True),
+    },
+}
 
 
 def as_value(x: Any) -> Value:
     """Operands as arrays or tracers: numbers become weakly typed scalars."""
+    aval = _NUMBER_TYPES[config.enable_x64].get(type(x))
+    if aval is not None:
+        return wrap(np.asarray(x, aval.dtype), aval)
     if isinstance(x, Value):
         return x
     if isinstance(x, np.ndarray | np.generic):
         return make_array(x)
     if isinstance(x, bool | int | float | complex):
         dtype = dtypes.dtype(x, canonicalize=True)
-        return wrap(np.asarray(x, dtype), ShapedArray((), dtype, type(x) is not bool))
+        return wrap(np.asarray(x, dtype), ShapedArray((), dtype, True))
     if hasattr(x, "__jax_array__"):
         return as_value(x.__jax_array__())
     raise TypeError(
@@ -267,6 +355,24 @@ def as_value(x: Any) -> Value:
     )
 
 
+ALWAYS_CANONICAL = frozenset(map(np.dtype, ("float32", "int32", "bool", "uint8", "complex64")))
+"""The dtypes most met, which need no look at the settings."""
+
+
+def borrowed(x: Any) -> Any:
+    """Like `as_value`, but a NumPy array is not copied if that can be avoided.
+
+    For operands of a compiled call, which is over before anybody can write to the NumPy array.
+    Nothing else may be done with the array.
+    """
+    if isinstance(x, np.ndarray | np.generic):
+        dtype = x.dtype
+        if dtype in ALWAYS_CANONICAL or (
+            dtype.isnative and dtypes.canonicalize_dtype(dtype) == dtype
+        ):
+            return wrap(x, ShapedArray(x.shape, dtype))
+    return as_value(x)
+
+
 def _rebuild(npy: np.ndarray, dtype: Any, weak_type: bool) -> Array:
-    npy.flags.writeable = False
     return Array(npy, ShapedArray(npy.shape, dtype, weak_type))

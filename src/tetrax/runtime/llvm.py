@@ -11,9 +11,13 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 import llvmlite
-import llvmlite.binding as llvm
+
+from tetrax._lazy import lazy_module
+
+llvm = lazy_module("llvmlite.binding")
 
 _lock = threading.RLock()
 
@@ -55,7 +59,7 @@ def host_architecture() -> str:
 
 
 @cache
-def _machine(level: int) -> llvm.TargetMachine:
+def _machine(level: int) -> Any:
     _initialise()
     cpu, features = host_cpu()
     target = llvm.Target.from_default_triple()
@@ -97,8 +101,8 @@ class Linker:
     """Turns object code into addresses; the code lives as long as the linker."""
 
     def __init__(self) -> None:
-        self._jit: llvm.LLJIT | None = None
-        self._libraries: list[llvm.ResourceTracker] = []
+        self._jit: Any = None
+        self._libraries: list[Any] = []
 
     def link(
         self, name: str, code: bytes, symbols: list[str], imports: Mapping[str, int]

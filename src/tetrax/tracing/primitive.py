@@ -2,6 +2,7 @@
 
     shape(*avals, **params)                  types of the results; raises ShapeError on misuse
     reference(*arrays, **params)             the value, by NumPy/SciPy, for eager calls and tests
+    prepared(avals, params)                  the same as a function of the arrays, made per types
     jvp(primals, tangents, **params)         (result, tangent of the result)
     transpose(cotangent, *operands, **params) cotangents of the linear operands
     batch(operands, dims, **params)          (result, its batch dimension)
@@ -17,7 +18,8 @@ how libraries register rules for operations of their own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tetrax import errors
@@ -72,6 +74,14 @@ class Primitive:
         return NO_EFFECTS
 
     reference: Any = None
+
+    @rule
+    def prepared(self, avals: Sequence[ShapedArray], params: dict) -> Callable[..., Any]:
+        """The reference for operands of the given types, as a function of the arrays alone.
+
+        Overridden where the reference spends its time on deciding what to do.
+        """
+        return partial(self.reference, **params) if params else self.reference
 
     @rule
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:

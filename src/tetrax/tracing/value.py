@@ -45,6 +45,13 @@ class Value:
     def __len__(self) -> int:
         return len(self.aval)
 
+    def __getattr__(self, name: str) -> Any:
+        if _operators_missing() and not name.startswith("_"):
+            _install()
+            return getattr(self, name)
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=self)
+
     def describe(self) -> str:
         """A phrase for messages: what this value is and where it was made."""
         return f"{type(self).__name__} of type {self.aval.str_short()}"
@@ -54,6 +61,49 @@ def install_operators(table: Mapping[str, Callable[..., Any] | property]) -> Non
     """Give every `Value` the methods of `table` (seam 2, filled by the NumPy front-end)."""
     for name, method in table.items():
         setattr(Value, name, method)
+
+
+# -- until then -----------------------------------------------------------------------------------
+
+
+def _nothing_to_install() -> None:
+    raise RuntimeError("seam 2 is not filled: import tetrax, not one of its modules alone")
+
+
+_install: Callable[[], None] = _nothing_to_install
+
+_OPERATORS = (
+    *("add", "and", "divmod", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow"),
+    *("rshift", "sub", "truediv", "xor", "radd", "rand", "rdivmod", "rfloordiv", "rlshift"),
+    *("rmatmul", "rmod", "rmul", "ror", "rpow", "rrshift", "rsub", "rtruediv", "rxor"),
+    *("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "round"),
+    *("getitem", "setitem", "iter", "contains"),
+)
+
+
+class _Late:
+    """An operator whose first use has the real ones installed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, value: Any, owner: Any = None) -> Any:
+        def operator(*operands: Any) -> Any:
+            _install()
+            return getattr(value, self.name)(*operands)
+
+        return self if value is None else operator
+
+
+def set_operators(install: Callable[[], None]) -> None:
+    """Say what fills seam 2; it is called when an operator or a method is first used."""
+    global _install
+    _install = install
+    install_operators({f"__{name}__": _Late(f"__{name}__") for name in _OPERATORS})  # type: ignore[dict-item]
+
+
+def _operators_missing() -> bool:
+    return isinstance(vars(Value).get("__add__"), _Late)
 
 
 _scalar_avals: dict[tuple[type, bool], ShapedArray] = {}

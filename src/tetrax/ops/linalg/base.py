@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from scipy.linalg import lapack
-
 import numpy as np
 from tetrax import errors
+from tetrax._lazy import lazy_module
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import abs, add, div, mul, sub
 from tetrax.ops.base import batch_size, real_dtype
@@ -27,6 +26,8 @@ from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive, rule
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.value import get_aval
+
+lapack = lazy_module("scipy.linalg.lapack")
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # Differences up to this many units in the last place count as zero.

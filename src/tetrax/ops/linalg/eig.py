@@ -7,9 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from scipy import linalg
-
 import numpy as np
+from tetrax._lazy import lazy_module
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import abs, add, div, mul, neg, sub
 from tetrax.ops.base import TestFacts, register
@@ -40,6 +39,8 @@ from tetrax.ops.reduce import argmax
 from tetrax.ops.select import select
 from tetrax.ops.structure import broadcast_in_dim, full, reduce_sum
 from tetrax.runtime.array import as_value
+
+linalg = lazy_module("scipy.linalg")
 
 
 class EigImplementation(enum.Enum):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from scipy import linalg
-
 import numpy as np
 from tetrax import errors
+from tetrax._lazy import lazy_module
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import abs, mul, sub
 from tetrax.ops.base import TestFacts, register
@@ -39,6 +38,8 @@ from tetrax.ops.linalg.base import (
 )
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
 from tetrax.runtime.array import as_value
+
+linalg = lazy_module("scipy.linalg")
 
 
 class EighImplementation(enum.Enum):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scipy import linalg
-
 import numpy as np
 from tetrax import errors
+from tetrax._lazy import lazy_module
 from tetrax.ir import kernel
 from tetrax.ir.kernel_types import I32
 from tetrax.ir.types import ShapedArray
@@ -40,6 +39,8 @@ from tetrax.ops.linalg.lu import lu_p, solve_factored, take_rows
 from tetrax.ops.linalg.triangular import triangular_solve
 from tetrax.ops.structure import full
 from tetrax.runtime.array import as_value
+
+linalg = lazy_module("scipy.linalg")
 
 
 class Geqrf(Decomposition):

@@ -6,9 +6,8 @@ import enum
 import math
 from typing import Any
 
-from scipy import linalg
-
 import numpy as np
+from tetrax._lazy import lazy_module
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import add, div, mul, sub
 from tetrax.ops.base import TestFacts, register
@@ -44,6 +43,8 @@ from tetrax.ops.reduce import reduce_max
 from tetrax.ops.select import select
 from tetrax.ops.structure import broadcast_in_dim
 from tetrax.runtime.array import as_value
+
+linalg = lazy_module("scipy.linalg")
 
 
 class SvdAlgorithm(enum.Enum):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scipy.linalg import blas
-
 import numpy as np
 from tetrax import errors
+from tetrax._lazy import lazy_module
 from tetrax.ir import kernel
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import neg
@@ -29,6 +28,8 @@ from tetrax.ops.linalg.emit import Lapack, batch_count, copy_conjugate, has_no_e
 from tetrax.ops.structure import reshape
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.value import get_aval
+
+blas = lazy_module("scipy.linalg.blas")
 
 
 class TriangularSolve(Decomposition):

@@ -1,0 +1,164 @@
+"""The names of the package, for type checkers; `__init__.py` loads them when they are used."""
+
+from __future__ import annotations
+
+import numpy as np
+from tetrax import (
+    debug as debug,
+)
+from tetrax import (
+    dtypes,
+    errors,
+    lax,
+    numpy,
+    tree,
+    tree_util,
+)
+from tetrax import (
+    experimental as experimental,
+)
+from tetrax import (
+    flatten_util as flatten_util,
+)
+from tetrax import (
+    image as image,
+)
+from tetrax import (
+    nn as nn,
+)
+from tetrax import (
+    random as random,
+)
+from tetrax import (
+    scipy as scipy,
+)
+from tetrax import (
+    segment as segment,
+)
+from tetrax.config import (
+    Config,
+    check_tracer_leaks,
+    checking_leaks,
+    debug_infs,
+    debug_nans,
+    default_device,
+    default_matmul_precision,
+    default_prng_impl,
+    disable_jit,
+    enable_x64,
+    log_compiles,
+    make_user_context,
+    numpy_dtype_promotion,
+    numpy_rank_promotion,
+    threefry_partitionable,
+)
+from tetrax.higher_order.callbacks import effects_barrier, io_callback, pure_callback
+from tetrax.higher_order.checkpoint import checkpoint, checkpoint_policies, remat
+from tetrax.higher_order.contexts import clear_caches, ensure_compile_time_eval, named_call
+from tetrax.higher_order.custom_derivatives import custom_gradient, custom_jvp, custom_vjp
+from tetrax.higher_order.inspect import closure_convert, eval_shape, make_jaxpr
+from tetrax.higher_order.jit import jit
+from tetrax.higher_order.stages import ShapeDtypeStruct
+from tetrax.runtime.array import Array
+from tetrax.runtime.devices import (
+    Device,
+    default_backend,
+    device_count,
+    devices,
+    local_device_count,
+    local_devices,
+    process_count,
+    process_index,
+)
+from tetrax.runtime.placement import (
+    block_until_ready,
+    copy_to_host_async,
+    device_get,
+    device_put,
+    live_arrays,
+    typeof,
+)
+from tetrax.tracing.source import named_scope
+from tetrax.transforms.derivatives import (
+    grad,
+    jvp,
+    linear_transpose,
+    linearize,
+    value_and_grad,
+    vjp,
+)
+from tetrax.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
+from tetrax.transforms.mapping import vmap
+
+config: Config
+float0: np.dtype
+__version__: str
+
+__all__ = [
+    "Array",
+    "Device",
+    "ShapeDtypeStruct",
+    "block_until_ready",
+    "check_tracer_leaks",
+    "checking_leaks",
+    "checkpoint",
+    "checkpoint_policies",
+    "clear_caches",
+    "closure_convert",
+    "config",
+    "copy_to_host_async",
+    "custom_gradient",
+    "custom_jvp",
+    "custom_vjp",
+    "debug_infs",
+    "debug_nans",
+    "default_backend",
+    "default_device",
+    "default_matmul_precision",
+    "default_prng_impl",
+    "device_count",
+    "device_get",
+    "device_put",
+    "devices",
+    "disable_jit",
+    "dtypes",
+    "effects_barrier",
+    "enable_x64",
+    "ensure_compile_time_eval",
+    "errors",
+    "eval_shape",
+    "float0",
+    "grad",
+    "hessian",
+    "io_callback",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "jit",
+    "jvp",
+    "lax",
+    "linear_transpose",
+    "linearize",
+    "live_arrays",
+    "local_device_count",
+    "local_devices",
+    "log_compiles",
+    "make_jaxpr",
+    "make_user_context",
+    "named_call",
+    "named_scope",
+    "numpy",
+    "numpy_dtype_promotion",
+    "numpy_rank_promotion",
+    "process_count",
+    "process_index",
+    "pure_callback",
+    "remat",
+    "threefry_partitionable",
+    "tree",
+    "tree_util",
+    "typeof",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]
