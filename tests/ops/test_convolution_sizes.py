@@ -230,3 +230,15 @@ def test_same_bits_for_any_number_of_threads(name: str) -> None:
             out, gradients = compiled(x, y)
             results.append([np.asarray(leaf).tobytes() for leaf in (out, *gradients)])
     assert results[0] == results[1] == results[2]
+
+
+def test_two_results_of_different_shapes() -> None:
+    """Two sums over one operand, of equal rank but not of equal shape, are loops of their own."""
+    weights = Shape((64, 2, 64), (64, 2, 64), (1,), ((2, 2),), (1,), (1,), 1, 64, "first", np.int32)
+    image = Shape((2, 64, 64), (64, 1, 5), (1,), ((2, 2),), (1,), (1,), 64, 1, "first", np.int32)
+    x, y = image.arrays()
+    turned = lambda x: x.swapaxes(0, 1)
+    run = tetrax.jit(lambda x, y: (weights.convolve(turned(x), turned(x)), image.convolve(x, y)))
+    small, large = run(x, y)
+    np.testing.assert_array_equal(small, by_sums(weights, turned(x), turned(x)))
+    np.testing.assert_array_equal(large, by_sums(image, x, y))

@@ -296,12 +296,8 @@ def _common_rows(plan: Plan, earlier: Group, group: Group) -> tuple[int, ...] | 
         return None
     first = earlier.shape if earlier.by_rows else _without_ones(earlier.shape)
     second = group.shape if group.by_rows else _without_ones(group.shape)
-    rows = min(first, second, key=len)
-    if (
-        not rows
-        or ax.product(rows) < FEWEST_ROWS
-        or max(first, second, key=len)[: len(rows)] != rows
-    ):
+    rows, longer = sorted((first, second), key=len)
+    if not rows or ax.product(rows) < FEWEST_ROWS or longer[: len(rows)] != rows:
         return None
     members = [*earlier.members, *group.members]
     folds = any(plan.definitions[v].primitive.folds for v in members)
