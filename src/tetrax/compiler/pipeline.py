@@ -13,6 +13,7 @@ from tetrax.compiler.passes.control import unify_control
 from tetrax.compiler.passes.cse import eliminate_common_subexpressions
 from tetrax.compiler.passes.dce import eliminate_dead_code
 from tetrax.compiler.passes.fold import fold_constants
+from tetrax.compiler.passes.indices import absorb_wrapping
 from tetrax.compiler.passes.inline import inline
 from tetrax.compiler.passes.loops import simplify_loops
 from tetrax.compiler.passes.products import absorb_transposes
@@ -34,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,
     simplify,  # after folding: it looks for constant operands
     eliminate_common_subexpressions,  # after simplifying: more equations are equal
+    absorb_wrapping,
     absorb_transposes,  # before loops are simplified: a residual may be a transposed weight
     simplify_loops,  # after merging: equal stacked values are one
     eliminate_dead_code,  # what the passes before alone had needed

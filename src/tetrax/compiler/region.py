@@ -37,6 +37,8 @@ from tetrax.ir.kernel_expr import Buffer
 from tetrax.ir.program import ClosedProgram, Equation
 from tetrax.ir.types import storage_dtype
 from tetrax.ir.views import Stored, element_type, parts
+from tetrax.ops.shape import squeeze_p
+from tetrax.ops.structure import broadcast_in_dim_p, reshape_p
 
 
 @dataclass
@@ -83,6 +85,7 @@ class Region:
         self.owned: set[Var] = set()
         self.steps: list[Step] = []
         self.readers: dict[Var, list[Item]] = {}
+        self.aliases: dict[Var, Var] = {}
 
     def lower(self, out_slots: Sequence[Slot | None]) -> list[Step]:
         """The steps that leave result `i` in `out_slots[i]` (where that is not None)."""
@@ -93,12 +96,15 @@ class Region:
         for item, names in zip(self.plan.items, reads, strict=True):
             for var in names:
                 self.readers.setdefault(var, []).append(item)
-        self.last_read = {var: i for i, names in enumerate(reads) for var in names}
+        self._find_aliases()
+        self.last_read = {self._root(var): i for i, names in enumerate(reads) for var in names}
         self.last_read.update(
-            {atom: len(reads) for atom in program.outvars if isinstance(atom, Var)}
+            {self._root(atom): len(reads) for atom in program.outvars if isinstance(atom, Var)}
         )
         for position, item in enumerate(self.plan.items):
-            if isinstance(item, Group):
+            if isinstance(item, Group) and item.members[0] in self.aliases:
+                self.slots[item.members[0]] = self.slot(self._root(item.members[0]))
+            elif isinstance(item, Group):
                 self._group(item)
             else:
                 self._equation(item, position)
@@ -124,6 +130,29 @@ class Region:
                 self.slots[atom] = slot
         return copies
 
+    # -- one memory under several names --------------------------------------------------------
+
+    def _find_aliases(self) -> None:
+        """Values that are another one in the same order of elements need no memory of their own."""
+        for item in self.plan.items:
+            if not isinstance(item, Group) or len(item.members) != 1:
+                continue
+            (var,) = item.members
+            eqn = self.plan.definitions[var]
+            source = eqn.invars[0] if eqn.invars else None
+            if (
+                var not in self.slots
+                and isinstance(source, Var)
+                and source in self.plan.stored
+                and _keeps_memory(eqn)
+            ):
+                self.aliases[var] = source
+
+    def _root(self, var: Var) -> Var:
+        while var in self.aliases:
+            var = self.aliases[var]
+        return var
+
     # -- slots ---------------------------------------------------------------------------------
 
     def slot(self, atom: Atom) -> Slot:
@@ -143,7 +172,10 @@ class Region:
         """Let the result overwrite the operand it updates, where nobody reads that any more."""
         index = eqn.primitive.updates
         operand = eqn.invars[index] if index is not None else None
-        if not isinstance(operand, Var) or self.last_read.get(operand, -1) > position:
+        if not isinstance(operand, Var):
+            return
+        operand = self._root(operand)
+        if self.last_read.get(operand, -1) > position:
             return
         out = eqn.outvars[0]
         source, target = self.slots.get(operand), self.slots.get(out)
@@ -326,6 +358,16 @@ def _reads(item: Item) -> set[Var]:
     if isinstance(item, Group):
         return item.reads
     return {atom for atom in item.invars if isinstance(atom, Var)}
+
+
+def _keeps_memory(eqn: Equation) -> bool:
+    """Whether the result has the elements of the operand in the same order."""
+    if eqn.primitive not in (reshape_p, squeeze_p, broadcast_in_dim_p):
+        return False
+    operand, out = eqn.invars[0].aval, eqn.outvars[0].aval
+    # A reshape with `dimensions` transposes first; a squeeze has axes of that name.
+    plain = eqn.primitive is squeeze_p or eqn.params.get("dimensions") is None
+    return operand.size == out.size and plain
 
 
 def _same_carry(a: Slot, b: Slot) -> bool:

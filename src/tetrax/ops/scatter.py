@@ -1,22 +1,19 @@
 """Scatters: windows of an operand replaced by or combined with updates, at run-time indices.
 
 Updates are applied in row-major order, so duplicate indices have a defined outcome: the last one
-wins, and sums are formed in order. A scatter and the gather of the same dimension numbers are each
-other's transposes; both rules stand here.
+wins, and sums are formed in order (large ones in shares, see `scatter_emit.py`). A scatter and the
+gather of the same dimension numbers are each other's transposes; both rules stand here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel, scalar
-from tetrax.ir.kernel_types import BOOL
 from tetrax.ir.types import ShapedArray
-from tetrax.ir.views import is_complex
 from tetrax.ops import axes as ax
 from tetrax.ops import index_maps
 from tetrax.ops.arithmetic import add, div, mul, neg
@@ -27,13 +24,13 @@ from tetrax.ops.gather import gather, gather_p, gather_samples
 from tetrax.ops.index_maps import (
     GatherDimensionNumbers,
     GatherScatterMode,
-    IndexMap,
     ScatterDimensionNumbers,
     as_gather,
     as_scatter,
 )
 from tetrax.ops.join import check_equal_dtypes
-from tetrax.ops.nests import Combine, combined, flat, load_scalar, store_scalar, vector_nest
+from tetrax.ops.nests import Combine
+from tetrax.ops.scatter_emit import ScatterWriter, index_map
 from tetrax.ops.select import select
 from tetrax.ops.structure import batch_at, broadcast_in_dim, full, instantiate, reshape, zeros
 from tetrax.tracing.primitive import Primitive
@@ -48,6 +45,8 @@ class Scatter(Primitive):
     """The operand with updates combined into it; subclasses say how and have derivatives."""
 
     updates = 0
+    # Whether updates may be added up in any order.
+    is_sum = False
 
     def __init__(self, name: str, combine: Combine | None, numpy: Any, mnemonic: str) -> None:
         super().__init__(name)
@@ -117,66 +116,12 @@ class Scatter(Primitive):
         if 0 in updates.shape or 0 in out.shape:
             return
         where = index_map(out.shape, updates.shape, dimension_numbers)
-        writer = _Writer(builder, self.combine, where, mode)
+        from_end = params.get("counts_from_end", False)
+        writer = ScatterWriter(builder, self.combine, where, mode, self.is_sum, from_end)
         writer.write(indices, updates, out)
 
     def stablehlo(self, context, operands, outs, **params):
         return context.scatter(self.mnemonic, operands, outs, **params)
-
-
-class _Writer:
-    """Emits the loops of one scatter: over index vectors, inside them over the window."""
-
-    def __init__(
-        self, builder: Any, combine: Combine | None, where: IndexMap, mode: GatherScatterMode
-    ) -> None:
-        self.builder, self.combine, self.where, self.mode = builder, combine, where, mode
-        self.spare: Any = None
-
-    def write(self, indices: Any, updates: Any, out: Any) -> None:
-        builder, where = self.builder, self.where
-        batch_axes, window_axes = where.batch_axes, where.dims.offset_dims
-        count = len(where.dims.start_index_map)
-        if is_complex(out.dtype) and self.combine is not None:
-            self.spare = (builder.temporary(out.buffer.element, 1), 0)
-        steps = ax.row_major_strides(indices.shape)
-        extents = [updates.shape[axis] for axis in batch_axes]
-        with builder.nest(extents) as batch:
-            row = flat(batch, steps[:-1])
-            vector = [builder.load(indices.buffer, kernel.add(row, i)) for i in range(count)]
-            starts, inside = where.starts(vector)
-            if self.mode is CLIP:
-                inside = kernel.const(True, BOOL)
-            with ExitStack() as stack:
-                if not kernel.is_const(inside):
-                    stack.enter_context(builder.when(inside))
-                window = [updates.shape[axis] for axis in window_axes]
-                kind = "serial" if self.spare else "vector"
-                inner = stack.enter_context(vector_nest(builder, window, kind))
-                index: list[Any] = [None] * len(updates.shape)
-                for axis, variable in zip(
-                    (*batch_axes, *window_axes), (*batch, *inner), strict=True
-                ):
-                    index[axis] = variable
-                self._element(updates, out, index, starts)
-
-    def _element(self, updates: Any, out: Any, index: list[Any], starts: dict[int, Any]) -> None:
-        source = flat(index, ax.row_major_strides(updates.shape))
-        position = self.where.operand_index(starts, index)
-        target = flat(position, ax.row_major_strides(out.shape))
-        value = load_scalar(self.builder, updates, source)
-        if self.combine is not None:
-            value = combined(self.combine, load_scalar(self.builder, out, target), value)
-        store_scalar(self.builder, out, target, value, self.spare)
-
-
-def index_map(
-    operand_shape: Sequence[int], updates_shape: Sequence[int], dims: ScatterDimensionNumbers
-) -> IndexMap:
-    """The index arithmetic of a scatter."""
-    as_read = as_gather(dims)
-    sizes = index_maps.window_sizes(as_read, len(operand_shape), updates_shape)
-    return IndexMap(tuple(operand_shape), tuple(updates_shape), as_read, sizes)
 
 
 # -- derivatives ---------------------------------------------------------------------------------
@@ -193,6 +138,8 @@ def _read_back(
 
 class ScatterSum(Scatter):
     """Adds or subtracts updates: linear in operand and updates together."""
+
+    is_sum = True
 
     def jvp(self, primals, tangents, **params):
         operand, indices, updates = primals

@@ -40,18 +40,18 @@ def _same_type(first: Atom, second: Atom) -> bool:
     return first.aval.shape == second.aval.shape and first.aval.dtype == second.aval.dtype
 
 
-def _constant(atom: Atom, definitions: Definitions) -> Any:
+def uniform_value(atom: Atom, definitions: Definitions) -> Any:
     """The scalar that every element of `atom` equals, or None."""
     if isinstance(atom, Literal):
         return np.asarray(atom.val)[()]
     eqn = definitions.get(atom)
     if eqn is not None and eqn.primitive.name == "broadcast_in_dim":
-        return _constant(eqn.invars[0], definitions)
+        return uniform_value(eqn.invars[0], definitions)
     return None
 
 
 def _is(atom: Atom, value: int, definitions: Definitions) -> bool:
-    constant = _constant(atom, definitions)
+    constant = uniform_value(atom, definitions)
     return (
         constant is not None
         and getattr(constant, "dtype", None) is not None
