@@ -2,7 +2,8 @@
 
     void tetrax_gemm_f32(a, b, c, m, n, k, a_row, a_col, b_row, b_col, c_row, accumulate)
 
-computes `C = A B`, or `C += A B`, for any strides of A and B; f32 and f64.
+computes `C = A B`, or `C += A B`, for any strides of A and B, in f32 and f64; `tetrax_gemm_f16` and
+`tetrax_gemm_bf16` take A and B of these types and give a C of f32.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from typing import Any
 from tetrax.ir import kernel
 from tetrax.ir.kernel_builder import KernelBuilder
 from tetrax.ir.kernel_expr import Buffer, Expr
-from tetrax.ir.kernel_types import F32, F64, I32, ScalarType
+from tetrax.ir.kernel_types import BF16, F16, F32, F64, I32, ScalarType
 
 MULTIPLICANDS = (F32, F64)
+NARROW = (F16, BF16)
+"""Types that operands may have where the product is computed in f32."""
+SMALL, SHORT = 64, 256
+"""Rows and columns, and steps of the sum, up to which a product needs no planning."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,10 @@ class Matrix:
 
 
 class Multiplier:
-    """Emits products of matrices of one type and one size into a kernel."""
+    """Emits products of matrices of one type and one size into a kernel.
+
+    `type` is that of the operands: results are of f32 for narrow ones.
+    """
 
     def __init__(self, builder: KernelBuilder, type: ScalarType, m: int, n: int, k: int) -> None:
         self.builder, self.type = builder, type
@@ -67,9 +75,10 @@ class Multiplier:
         row = c.row
         if self.swapped and c.row == 1:
             a, b, m, n, row = b.transposed(), a.transposed(), n, m, self.m
+        name = "tetrax_gemm_small" if self._is_small(b) else "tetrax_gemm"
         builder = self.builder
         builder.call(
-            f"tetrax_gemm_{self.type.name}",
+            f"{name}_{self.type.name}",
             builder.address(a.buffer, a.offset),
             builder.address(b.buffer, b.offset),
             builder.address(c.buffer, c.offset),
@@ -77,6 +86,10 @@ class Multiplier:
             *(kernel.index(stride) for stride in (a.row, a.column, b.row, b.column, row)),
             accumulate,
         )
+
+    def _is_small(self, b: Matrix) -> bool:
+        small = 1 < self.m <= SMALL and self.n <= SMALL and self.k <= SHORT
+        return small and b.column == 1 and self.type in MULTIPLICANDS
 
 
 def joint_stride(extents: Sequence[int], strides: Sequence[int]) -> int | None:
@@ -88,4 +101,4 @@ def joint_stride(extents: Sequence[int], strides: Sequence[int]) -> int | None:
     return kept[-1][1] if kept else 1
 
 
-__all__ = ["MULTIPLICANDS", "Matrix", "Multiplier", "joint_stride"]
+__all__ = ["MULTIPLICANDS", "NARROW", "Matrix", "Multiplier", "joint_stride"]

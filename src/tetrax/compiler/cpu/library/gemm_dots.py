@@ -27,7 +27,7 @@ def dots_function(shape: Shape) -> str:
 
 class _Dots(Function):
     def __init__(self, shape: Shape) -> None:
-        super().__init__(shape, dots_symbol(shape.type))
+        super().__init__(shape, dots_symbol(shape.operand))
         self.keep = ""
 
     def text(self) -> str:
@@ -36,11 +36,12 @@ class _Dots(Function):
         def block(pc: str) -> None:
             count = self.smaller(self.minus("%k", pc), BLOCK)
             self.keep = self.chosen(self.test("sgt", pc, 0), "1", "%accumulate", "i32")
-            a, b = self.at("%a", pc), self.at("%b", pc)
+            a, b = self.operand_at("%a", pc), self.operand_at("%b", pc)
             self.loop(whole, DOTS, lambda j: self.rows(a, b, j, count, DOTS))
             self.loop("%n", 1, lambda j: self.rows(a, b, j, count, 1), whole)
 
         self.loop("%k", BLOCK, block)
+        self.finish_block("0", "%m", "0", "%n")
         return self.finished(PARAMETERS)
 
     def rows(self, a: str, b: str, j: str, count: str, number: int) -> None:
@@ -48,23 +49,25 @@ class _Dots(Function):
 
         def row(i: str) -> None:
             c = self.at("%c", self.times(i, "%c_row"))
-            self.dots(self.at(a, self.times(i, "%a_row")), b, c, j, count, number)
+            self.dots(self.operand_at(a, self.times(i, "%a_row")), b, c, j, count, number)
 
         self.loop("%m", 1, row)
 
     def dots(self, a: str, b: str, c: str, j: str, count: str, number: int) -> None:
         """`number` dot products of a with columns from j on, each in two registers of sums."""
         lanes = self.lanes
-        starts = [self.at(b, self.times(self.plus(j, at), "%b_col")) for at in range(number)]
+        starts = [
+            self.operand_at(b, self.times(self.plus(j, at), "%b_col")) for at in range(number)
+        ]
         whole = self.emit(f"and i64 {count}, {-2 * lanes}")
 
         def step(p: str, sums: list[str]) -> list[str]:
             places = [p, self.plus(p, lanes)]
-            left = [self.load(self.at(a, place), self.vector) for place in places]
+            left = [self.operand_lanes(self.operand_at(a, place), lanes) for place in places]
             return [
                 self.fma(
                     left[half],
-                    self.load(self.at(starts[at], places[half]), self.vector),
+                    self.operand_lanes(self.operand_at(starts[at], places[half]), lanes),
                     sums[2 * at + half],
                 )
                 for at in range(number)
@@ -84,19 +87,12 @@ class _Dots(Function):
     def remaining(
         self, a: str, starts: list[str], start: str, stop: str, totals: list[str]
     ) -> list[str]:
-        scalar, suffix = self.scalar, f"f{self.type.bits}"
-
         def step(p: str, sums: list[str]) -> list[str]:
-            left = self.load(self.at(a, p))
-            return [
-                self.emit(
-                    f"call {scalar} @llvm.fma.{suffix}({scalar} {left}, "
-                    f"{scalar} {self.load(self.at(place, p))}, {scalar} {total})"
-                )
-                for place, total in zip(starts, sums, strict=True)
-            ]
+            left = self.operand_value(self.operand_at(a, p))
+            right = [self.operand_value(self.operand_at(place, p)) for place in starts]
+            return [self.fma(left, one, sum, 1) for one, sum in zip(right, sums, strict=True)]
 
-        return self.carried_loop(stop, 1, [(scalar, t) for t in totals], step, start)
+        return self.carried_loop(stop, 1, [(self.scalar, t) for t in totals], step, start)
 
     def across(self, first: str, second: str) -> str:
         """The sum of all lanes of two registers, halves first."""

@@ -39,7 +39,7 @@ def packing_functions(shape: Shape) -> list[str]:
 
 class _Rows(Function):
     def __init__(self, shape: Shape) -> None:
-        super().__init__(shape, pack_rows_symbol(shape.type))
+        super().__init__(shape, pack_rows_symbol(shape.operand))
 
     def text(self) -> str:
         self.loop("%rows", ROWS, self.strip)
@@ -47,7 +47,7 @@ class _Rows(Function):
 
     def strip(self, first: str) -> None:
         target = self.at("%target", self.times(first, "%depth"))
-        source = self.at("%source", self.times(first, "%row"))
+        source = self.operand_at("%source", self.times(first, "%row"))
         count = self.smaller(self.minus("%rows", first), ROWS)
         full = self.test("eq", count, ROWS)
         along = self.both(full, self.test("eq", "%step", 1))
@@ -65,7 +65,7 @@ class _Rows(Function):
     def transposed(self, source: str, target: str) -> None:
         """Rows that lie along k: squares are turned in registers."""
         whole = self.emit(f"and i64 %depth, {-self.lanes}")
-        starts = [self.at(source, self.times("%row", r)) for r in range(ROWS)]
+        starts = [self.operand_at(source, self.times("%row", r)) for r in range(ROWS)]
         groups = range(0, ROWS, self.lanes)
 
         def square(p: str) -> None:
@@ -73,7 +73,7 @@ class _Rows(Function):
             turned = []
             for group in groups:
                 rows = [
-                    self.load(self.at(starts[group + r], p), self.vector)
+                    self.operand_lanes(self.operand_at(starts[group + r], p), self.lanes)
                     if group + r < ROWS
                     else "poison"
                     for r in range(self.lanes)
@@ -92,21 +92,22 @@ class _Rows(Function):
 
         def step(p: str) -> None:
             place = self.at(target, self.times(p, ROWS))
-            start = self.at(source, self.times(p, "%step"))
+            start = self.operand_at(source, self.times(p, "%step"))
             for first in range(0, ROWS, self.lanes):
                 count = min(self.lanes, ROWS - first)
                 kind = register_type(self.type, count)
-                self.store(self.load(self.at(start, first), kind), self.at(place, first), kind)
+                text = self.operand_lanes(self.operand_at(start, first), count)
+                self.store(text, self.at(place, first), kind)
 
         self.loop("%depth", 1, step)
 
     def one_by_one(self, source: str, target: str, count: str, start: str) -> None:
         def row(r: str) -> None:
-            begin = self.at(source, self.times(r, "%row"))
+            begin = self.operand_at(source, self.times(r, "%row"))
             place = self.at(target, r)
 
             def step(p: str) -> None:
-                value = self.load(self.at(begin, self.times(p, "%step")))
+                value = self.operand_value(self.operand_at(begin, self.times(p, "%step")))
                 self.store(value, self.at(place, self.times(p, ROWS)))
 
             self.loop("%depth", 1, step, start)
@@ -116,16 +117,19 @@ class _Rows(Function):
 
 class _Columns(Function):
     def __init__(self, shape: Shape) -> None:
-        super().__init__(shape, pack_columns_symbol(shape.type))
+        super().__init__(shape, pack_columns_symbol(shape.operand))
 
     def text(self) -> str:
         width = self.shape.columns * SIDE_BY_SIDE
         along = self.test("eq", "%column", 1)
         whole = self.times(self.over("%columns", width), width)
         several = self.chosen(along, whole, "0")
-        self.loop(several, width, lambda first: self.copied(
-            self.at("%source", first), self.at("%target", self.times(first, "%depth")), SIDE_BY_SIDE
-        ))  # fmt: skip
+
+        def together(first: str) -> None:
+            target = self.at("%target", self.times(first, "%depth"))
+            self.copied(self.operand_at("%source", first), target, SIDE_BY_SIDE)
+
+        self.loop(several, width, together)
         self.loop("%columns", self.shape.columns, self.panel, several)
         return self.finished(
             "ptr %source, ptr %target, i64 %depth, i64 %columns, i64 %step, i64 %column"
@@ -134,7 +138,7 @@ class _Columns(Function):
     def panel(self, first: str) -> None:
         width = self.shape.columns
         target = self.at("%target", self.times(first, "%depth"))
-        source = self.at("%source", self.times(first, "%column"))
+        source = self.operand_at("%source", self.times(first, "%column"))
         left = self.minus("%columns", first)
         full = self.test("sge", left, width)
         along = self.both(full, self.test("eq", "%column", 1))
@@ -159,12 +163,12 @@ class _Columns(Function):
             (row,) = carried
             offset = self.times(p, width)
             for at, panel in enumerate(places):
-                start = self.at(row, width * at)
-                self.prefetch(self.at(start, ahead))
-                texts = [self.read(start, v) for v in range(vectors)]
+                start = self.operand_at(row, width * at)
+                self.prefetch(self.operand_at(start, ahead))
+                texts = [self.operand_read(start, v) for v in range(vectors)]
                 for v, text in enumerate(texts):
                     self.write(self.at(panel, offset), v, text)
-            return [self.at(row, "%step")]
+            return [self.operand_at(row, "%step")]
 
         self.carried_loop("%depth", 1, [("ptr", source)], step)
 
@@ -177,10 +181,12 @@ class _Columns(Function):
             place = self.at(target, self.times(p, width))
             for v in range(self.shape.vectors):
                 starts = [
-                    self.at(self.at(source, self.times("%column", v * lanes + j)), p)
+                    self.operand_at(
+                        self.operand_at(source, self.times("%column", v * lanes + j)), p
+                    )
                     for j in range(lanes)
                 ]
-                rows = self.turned([self.load(start, self.vector) for start in starts])
+                rows = self.turned([self.operand_lanes(start, lanes) for start in starts])
                 for step, text in enumerate(rows):
                     self.store(text, self.at(place, step * width + v * lanes), self.vector)
 
@@ -193,10 +199,10 @@ class _Columns(Function):
 
         def column(j: str) -> None:
             inside = self.test("slt", j, left)
-            begin = self.at(source, self.chosen(inside, self.times(j, "%column"), "0"))
+            begin = self.operand_at(source, self.chosen(inside, self.times(j, "%column"), "0"))
 
             def step(p: str) -> None:
-                value = self.load(self.at(begin, self.times(p, "%step")))
+                value = self.operand_value(self.operand_at(begin, self.times(p, "%step")))
                 kept = self.chosen(inside, value, "0.0", self.scalar)
                 self.store(kept, self.at(target, self.plus(self.times(p, width), j)))
 

@@ -32,7 +32,7 @@ def stream_function(shape: Shape) -> str:
 
 class _Stream(Function):
     def __init__(self, shape: Shape) -> None:
-        super().__init__(shape, stream_symbol(shape.type))
+        super().__init__(shape, stream_symbol(shape.operand))
 
     def text(self) -> str:
         kind = f"[{STEPS * max(ROWS)} x {self.scalar}]"
@@ -47,12 +47,13 @@ class _Stream(Function):
         jc = self.times(number, self.width)
         self.nc = self.smaller(self.minus("%n", jc), self.width)
         self.whole = self.emit(f"and i64 {self.nc}, {-self.shape.columns}")
-        self.b = self.at("%b", jc)
+        self.b = self.operand_at("%b", jc)
         self.c = self.at("%c", jc)
         self.branch(self.emit("icmp eq i32 %accumulate, 0"), self.clear)
         steps = self.emit(f"and i64 %k, {-STEPS}")
         self.loop(steps, STEPS, lambda p: self.rows(p, STEPS))
         self.loop("%k", 1, lambda p: self.rows(p, 1), steps)
+        self.finish_block("0", "%m", jc, self.nc)
 
     def clear(self) -> None:
         """C is zero at first."""
@@ -78,14 +79,16 @@ class _Stream(Function):
             start = stop
 
     def strip(self, i: str, p: str, rows: int, steps: int) -> None:
-        a = self.at("%a", self.plus(self.times(i, "%a_row"), self.times(p, "%a_col")))
-        b = self.at(self.b, self.times(p, "%b_row"))
+        a = self.operand_at("%a", self.plus(self.times(i, "%a_row"), self.times(p, "%a_col")))
+        b = self.operand_at(self.b, self.times(p, "%b_row"))
         c = self.at(self.c, self.times(i, "%c_row"))
         for r in range(rows):
             for s in range(steps):
-                place = self.at(a, self.plus(self.times("%a_row", r), self.times("%a_col", s)))
-                self.store(self.load(place), self.at(self.values, r * steps + s))
-        lines = [self.at(b, self.times("%b_row", s)) for s in range(steps)]
+                place = self.operand_at(
+                    a, self.plus(self.times("%a_row", r), self.times("%a_col", s))
+                )
+                self.store(self.operand_value(place), self.at(self.values, r * steps + s))
+        lines = [self.operand_at(b, self.times("%b_row", s)) for s in range(steps)]
         targets = [self.at(c, self.times("%c_row", r)) for r in range(rows)]
 
         def columns(j: str, vectors: int, masked: bool) -> None:
@@ -110,8 +113,8 @@ class _Stream(Function):
         """Some columns of a strip: the sum of its steps, then C."""
         sums: list[list[str | None]] = [[None] * vectors for _ in targets]
         for s, line in enumerate(lines):
-            place = self.at(line, j)
-            row = [self.read(place, v, mask) for v in range(vectors)]
+            place = self.operand_at(line, j)
+            row = [self.operand_read(place, v, mask) for v in range(vectors)]
             for r in range(len(targets)):
                 wide = self.repeated(self.load(self.at(self.values, r * len(lines) + s)))
                 for v in range(vectors):

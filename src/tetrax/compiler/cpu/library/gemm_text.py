@@ -7,10 +7,15 @@ from dataclasses import dataclass
 
 from tetrax.compiler.cpu.emit_loops import branch, counted_loop
 from tetrax.compiler.cpu.emitter import Emitter
-from tetrax.compiler.cpu.llvm_text import register_type
+from tetrax.compiler.cpu.llvm_text import (
+    intrinsic_suffix,
+    memory_type,
+    register_type,
+    vector_text,
+)
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_statements import Kernel
-from tetrax.ir.kernel_types import ScalarType
+from tetrax.ir.kernel_types import BF16, F16, F32, ScalarType
 
 ROWS = 6
 """Rows of a full register tile."""
@@ -30,14 +35,34 @@ ARGUMENTS = (
     ("i32", "accumulate"),
 )
 """What a product is given, by type and name."""
-PARAMETERS = ", ".join(f"{kind} %{name}" for kind, name in ARGUMENTS)
+INNER_ARGUMENTS = (
+    *ARGUMENTS,
+    ("ptr", "epilogue"),
+    ("ptr", "context"),
+    ("i64", "row0"),
+    ("i64", "col0"),
+)
+"""What its parts are given besides: what to call for finished blocks, and where in C they begin."""
+
+
+def parameters(arguments: Sequence[tuple[str, str]]) -> str:
+    """The parameter list of a function with some arguments."""
+    return ", ".join(f"{kind} %{name}" for kind, name in arguments)
+
+
+PARAMETERS = parameters(INNER_ARGUMENTS)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Element type and lanes of a register: tiles are 6 rows by two registers."""
+    """Element type and lanes of a register: tiles are 6 rows by two registers.
+
+    `operand` is the element type of A and B, which may be narrower: f16 and bf16 are widened on the
+    way into registers.
+    """
 
     type: ScalarType
+    operand: ScalarType
     lanes: int
     target: Target
     vectors: int = 2
@@ -47,9 +72,15 @@ class Shape:
         """Columns of a full tile."""
         return self.lanes * self.vectors
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether operands are widened."""
+        return self.operand is not self.type
+
     @classmethod
-    def of(cls, type: ScalarType, target: Target) -> Shape:
-        return cls(type, max(2, target.vector_bits // type.bits), target)
+    def of(cls, operand: ScalarType, target: Target) -> Shape:
+        type = F32 if operand.is_storage else operand
+        return cls(type, operand, max(2, target.vector_bits // type.bits), target)
 
 
 class Function:
@@ -59,6 +90,7 @@ class Function:
         self.shape = shape
         self.name = name
         self.type = shape.type
+        self.operand = shape.operand
         self.lanes = shape.lanes
         self.scalar = register_type(shape.type)
         self.vector = register_type(shape.type, shape.lanes)
@@ -116,7 +148,7 @@ class Function:
     # --- memory ---
 
     def at(self, pointer: str, elements: str | int, type: ScalarType | None = None) -> str:
-        element = self.scalar if type is None else register_type(type)
+        element = self.scalar if type is None else memory_type(type)
         return self.emit(f"getelementptr {element}, ptr {pointer}, i64 {elements}")
 
     def load(self, pointer: str, kind: str | None = None) -> str:
@@ -130,7 +162,86 @@ class Function:
             f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {int(write)}, i32 3, i32 1)"
         )
 
+    # --- memory of A and B ---
+
+    def operand_at(self, pointer: str, elements: str | int) -> str:
+        return self.at(pointer, elements, self.operand)
+
+    def operand_value(self, pointer: str) -> str:
+        """An element of A or B in the type of the product."""
+        if not self.shape.is_narrow:
+            return self.load(pointer)
+        kind = memory_type(self.operand)
+        return self.widened(self.emit(f"load {kind}, ptr {pointer}, align 2"), 1)
+
+    def operand_lanes(self, pointer: str, count: int) -> str:
+        """Neighbouring elements of A or B in the type of the product."""
+        if not self.shape.is_narrow:
+            return self.load(pointer, register_type(self.type, count))
+        kind = memory_type(self.operand, count)
+        return self.widened(self.emit(f"load {kind}, ptr {pointer}, align 2"), count)
+
+    def operand_read(self, pointer: str, v: int, mask: str | None = None) -> str:
+        """Register `v` of a row of A or B in the type of the product."""
+        place = self.operand_at(pointer, v * self.lanes) if v else pointer
+        if mask is None:
+            return self.operand_lanes(place, self.lanes)
+        if not self.shape.is_narrow:
+            return self.read(place, 0, mask)
+        kind = memory_type(self.operand, self.lanes)
+        text = self.emit(
+            f"call {kind} @llvm.masked.load.v{self.lanes}i16.p0(ptr align 2 {place}, "
+            f"<{self.lanes} x i1> {mask}, {kind} zeroinitializer)"
+        )
+        return self.widened(text, self.lanes)
+
+    def widened(self, text: str, lanes: int) -> str:
+        """The f32 that the bits of an f16 or bf16 stand for."""
+        narrow, wide = vector_text("i16", lanes), vector_text("i32", lanes)
+        result = vector_text("float", lanes)
+        if self.operand is F16 and self.shape.target.has_f16c:
+            half = vector_text("half", lanes)
+            return self.emit(
+                f"fpext {half} {self.emit(f'bitcast {narrow} {text} to {half}')} to {result}"
+            )
+        bits = self.emit(f"zext {narrow} {text} to {wide}")
+
+        def number(value: int) -> str:
+            return str(value) if lanes == 1 else f"splat (i32 {value})"
+
+        def operation(name: str, a: str, value: int) -> str:
+            return self.emit(f"{name} {wide} {a}, {number(value)}")
+
+        if self.operand is BF16:
+            return self.emit(f"bitcast {wide} {operation('shl', bits, 16)} to {result}")
+        sign = operation("shl", operation("and", bits, 0x8000), 16)
+        size = operation("shl", operation("and", bits, 0x7FFF), 13)
+        # the exponent of an f16 starts at -14; a product by a power of two also does denormals
+        scale = "0x46F0000000000000"
+        factor = scale if lanes == 1 else f"splat (float {scale})"
+        usual = self.emit(
+            f"fmul {result} {self.emit(f'bitcast {wide} {size} to {result}')}, {factor}"
+        )
+        usual = self.emit(f"bitcast {result} {usual} to {wide}")
+        special = operation("or", size, 0x7F800000)
+        test = self.emit(f"icmp uge {wide} {size}, {number(0x0F800000)}")
+        condition = "i1" if lanes == 1 else f"<{lanes} x i1>"
+        kept = self.emit(f"select {condition} {test}, {wide} {special}, {wide} {usual}")
+        return self.emit(f"bitcast {wide} {self.emit(f'or {wide} {kept}, {sign}')} to {result}")
+
     # --- control ---
+
+    def finish_block(self, row: str, rows: str, column: str, columns: str) -> None:
+        """Tell whoever wants to know that a block of C is finished."""
+
+        def tell() -> None:
+            top, left = self.plus("%row0", row), self.plus("%col0", column)
+            self.em.effect(
+                f"call void %epilogue(ptr %context, i64 {top}, i64 {rows}, i64 {left}, "
+                f"i64 {columns})"
+            )
+
+        self.branch(self.emit("icmp ne ptr %epilogue, null"), tell)
 
     def branch(
         self,
@@ -171,12 +282,14 @@ class Function:
 
     # --- vectors ---
 
-    def fma(self, a: str, b: str, c: str) -> str:
+    def fma(self, a: str, b: str, c: str, lanes: int | None = None) -> str:
         """`a b + c`, rounded once where the machine can."""
-        kind = self.vector
+        lanes = lanes or self.lanes
+        kind = register_type(self.type, lanes)
         if not self.shape.target.has_fma:
             return self.emit(f"fadd {kind} {self.emit(f'fmul {kind} {a}, {b}')}, {c}")
-        return self.emit(f"call {kind} @llvm.fma.{self.suffix}({kind} {a}, {kind} {b}, {kind} {c})")
+        suffix = intrinsic_suffix(self.type, lanes)
+        return self.emit(f"call {kind} @llvm.fma.{suffix}({kind} {a}, {kind} {b}, {kind} {c})")
 
     def product(self, a: str, b: str) -> str:
         return self.emit(f"fmul {self.vector} {a}, {b}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tetrax.compiler.cpu.library.gemm_text import ROWS, Function, Shape
+from tetrax.ir.kernel_types import ScalarType
 
 UNROLL = 4
 """Steps of k per turn of the main loop."""
@@ -25,6 +26,11 @@ TILE_PARAMETERS = (
     "i64 %k, ptr %a, i64 %a_row, i64 %a_step, i64 %a_strip, ptr %b, i64 %b_step, "
     "ptr %c, i64 %c_row, i64 %columns, i64 %strips, i32 %accumulate"
 )
+
+
+def tile_symbol(type: ScalarType, rows: int, vectors: int, variant: str) -> str:
+    """The name of a tile's function."""
+    return f"tetrax_tile_{type}_{rows}x{vectors}_{variant}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class _Tile(Function):
             return [self.at(a, a_strip), self.at(c, c_strip)]
 
         self.carried_loop("%strips", 1, [("ptr", "%a"), ("ptr", "%c")], strip)
-        return self.finished(TILE_PARAMETERS)
+        return self.finished(TILE_PARAMETERS, linkage="")
 
     def one_strip(self, a: str, c: str) -> None:
         for r in range(self.tile.rows):

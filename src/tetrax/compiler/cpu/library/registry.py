@@ -8,12 +8,17 @@ from functools import partial
 
 from tetrax.compiler.cpu.backend import link_library
 from tetrax.compiler.cpu.library.conv import conv_module
-from tetrax.compiler.cpu.library.gemm import gemm_module
+from tetrax.compiler.cpu.library.gemm import (
+    gemm_module,
+    gemm_symbols,
+    tile_module,
+    tile_symbols,
+)
 from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
 from tetrax.compiler.cpu.library.pool_control import take_over
 from tetrax.compiler.cpu.library.sort import SORT_SYMBOLS, sort_module
 from tetrax.compiler.cpu.target import Target
-from tetrax.ir.kernel_types import F32, F64
+from tetrax.ir.kernel_types import BF16, F16, F32, F64
 from tetrax.runtime import llvm
 
 
@@ -33,8 +38,11 @@ class Library:
 
 _LIBRARIES = (
     Library(POOL_SYMBOLS, pool_module, linked=take_over),
-    Library(("tetrax_gemm_f32",), partial(gemm_module, F32)),
-    Library(("tetrax_gemm_f64",), partial(gemm_module, F64)),
+    *(Library(tile_symbols(type), partial(tile_module, type)) for type in (F32, F64)),
+    *(
+        Library(gemm_symbols(operand), partial(gemm_module, operand))
+        for operand in (F32, F64, F16, BF16)
+    ),
     Library(("tetrax_conv_f32",), partial(conv_module, F32)),
     Library(("tetrax_conv_f64",), partial(conv_module, F64)),
     Library(SORT_SYMBOLS, sort_module, optimise=True),
