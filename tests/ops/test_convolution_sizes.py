@@ -216,9 +216,9 @@ def test_element_types(dtype) -> None:
             np.testing.assert_allclose(np.asarray(got, np.float64), want, rtol=bound, atol=bound)
 
 
-@pytest.mark.parametrize("name", ["forward", "dilated images", "large image"])
+@pytest.mark.parametrize("name", ["forward", "dilated images", "large image", "many", "many last"])
 def test_same_bits_for_any_number_of_threads(name: str) -> None:
-    shape = CHOSEN[name]
+    shape = CHOSEN.get(name) or DEPTHWISE[name]
     x, y = shape.arrays()
     ct = sample(*by_sums(shape, x, y).shape, seed=3)
     compiled = tetrax.jit(
@@ -242,3 +242,48 @@ def test_two_results_of_different_shapes() -> None:
     small, large = run(x, y)
     np.testing.assert_array_equal(small, by_sums(weights, turned(x), turned(x)))
     np.testing.assert_array_equal(large, by_sums(image, x, y))
+
+
+def _depthwise(rank: int, layout: str, **changes) -> Shape:
+    sizes, window = (13, 14, 5)[:rank], (3, 2, 2)[:rank]
+    ones, margin = (1,) * rank, ((1, 1),) * rank
+    base = {
+        "lhs": (3, 19, *sizes), "rhs": (19, 1, *window), "strides": ones, "padding": margin,
+        "lhs_dilation": ones, "rhs_dilation": ones, "groups": 19, "layout": layout,
+    }  # fmt: skip
+    return Shape(**{**base, **changes})
+
+
+DEPTHWISE = {
+    **{f"{n} {layout}": _depthwise(n, layout) for n in LAYOUTS for layout in LAYOUTS[n]},
+    "strided": _depthwise(2, "last", strides=(2, 3)),
+    "strided first": _depthwise(2, "first", strides=(2, 3)),
+    "dilated": _depthwise(2, "last", lhs_dilation=(2, 3), rhs_dilation=(1, 2)),
+    "dilated first": _depthwise(2, "first", lhs_dilation=(2, 3), rhs_dilation=(1, 2)),
+    "gaps": _depthwise(2, "last", lhs_dilation=(4, 3), padding=((0, 3), (-2, 1))),
+    "wide margin": _depthwise(2, "last", padding=((5, 4), (6, 0))),
+    "wide margin first": _depthwise(2, "first", padding=((5, 4), (16, 20))),
+    "large window": _depthwise(2, "last", rhs=(19, 1, 7, 7), padding=((3, 3), (3, 3))),
+    "larger window": _depthwise(2, "last", rhs=(19, 1, 9, 9), padding=((3, 3), (3, 3))),
+    "narrow": _depthwise(2, "last", lhs=(40, 19, 12, 1)),
+    "many": _depthwise(1, "first", lhs=(8, 19, 600)),
+    "many last": _depthwise(2, "last", lhs=(20, 19, 40, 30)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_depthwise(name: str) -> None:
+    against_sums(DEPTHWISE[name])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("layout", ["first", "last"])
+def test_depthwise_element_types(layout: str, dtype) -> None:
+    with tetrax.enable_x64(True):
+        shape = _depthwise(2, layout, dtype=np.dtype(dtype))
+        x, y = shape.arrays()
+        got = tetrax.jit(shape.convolve)(x, y)
+        assert got.dtype == np.dtype(dtype)
+        bound = 1e-12 if dtype is np.float64 else 4 * float(ml_dtypes.finfo(dtype).eps)
+        want = by_sums(shape, x, y)
+        np.testing.assert_allclose(np.asarray(got, np.float64), want, rtol=bound, atol=bound)

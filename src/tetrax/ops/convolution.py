@@ -22,6 +22,11 @@ from tetrax.ops.base import TestFacts, batch_size, register
 from tetrax.ops.bilinear import Bilinear
 from tetrax.ops.contract import compute_dtype, compute_scalar, product_dtype
 from tetrax.ops.convert import convert_element_type
+from tetrax.ops.convolution_depthwise import emit_depthwise, suits_depthwise
+from tetrax.ops.convolution_depthwise_weights import (
+    emit_depthwise_weights,
+    suits_depthwise_weights,
+)
 from tetrax.ops.convolution_emit import Geometry, emit_convolution
 from tetrax.ops.convolution_tiles import emit_tiles, suits_tiles
 from tetrax.ops.join import clamp_index, dilated, pad
@@ -168,13 +173,15 @@ class Convolution(Bilinear):
     def stores(self, avals, params):
         lhs, rhs = avals
         dtype = product_dtype("", lhs.dtype, rhs.dtype, params["preferred_element_type"], True)
-        features = rhs.shape[params["dimension_numbers"].rhs_spec[0]]
-        groups = max(params["feature_group_count"], params["batch_group_count"])
+        if not dtypes.issubdtype(dtype, np.floating) or lhs.dtype.kind == "c":
+            return False
+        if self.flops(avals, params) < 2 * SMALL_CONVOLUTION:
+            return False
+        geometry = Geometry.of(lhs.shape, rhs.shape, _result_shape(lhs, rhs, params), params)
         return (
-            dtypes.issubdtype(dtype, np.floating)
-            and lhs.dtype.kind != "c"
-            and features // groups >= FEW_FEATURES
-            and self.flops(avals, params) >= 2 * SMALL_CONVOLUTION
+            geometry.features >= FEW_FEATURES
+            or suits_depthwise(geometry)
+            or suits_depthwise_weights(geometry)
         )
 
     def kernel(self, operands, outs, **params):
@@ -208,7 +215,13 @@ class Convolution(Bilinear):
     def emit(self, builder, operands, outs, **params):
         lhs, rhs = operands
         geometry = Geometry.of(lhs.shape, rhs.shape, outs[0].shape, params)
-        emit = emit_tiles if suits_tiles(geometry) else emit_convolution
+        emit = emit_convolution
+        if suits_depthwise(geometry):
+            emit = emit_depthwise
+        elif suits_depthwise_weights(geometry):
+            emit = emit_depthwise_weights
+        elif suits_tiles(geometry):
+            emit = emit_tiles
         emit(builder, geometry, lhs, rhs, outs[0], compute_scalar(outs[0].dtype))
 
     def stablehlo(self, context, operands, outs, **params):

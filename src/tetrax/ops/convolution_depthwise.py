@@ -232,8 +232,12 @@ class _Depthwise:
         builder = self.builder
         *outer, last = phase
         low, high = _inner_range(last, self.sizes[-1])
-        extents = [self.images, self.features, *(axis.count for axis in outer)]
-        with builder.nest(extents, "parallel") as (image, feature, *rows):
+        extents = [axis.count for axis in outer]
+        # cut as the operand lies in memory, so that most tasks find it in their processor's cache
+        everything = self.images * self.features
+        with builder.loop(everything, "parallel") as both, builder.nest(extents) as rows:
+            image = kernel.div(both, kernel.index(self.features))
+            feature = kernel.rem(both, kernel.index(self.features))
 
             def run(first: int, stop: int, masked: bool) -> None:
                 if stop <= first:

@@ -16,16 +16,24 @@ from tetrax.ir.kernel_statements import (
     Call,
     If,
     Loop,
+    Procedure,
     Statement,
     Store,
     While,
 )
 
 
+ONLY_READ = {"tetrax_gemm": 2, "tetrax_conv": 5}
+"""How many of a library routine's first arguments it only reads."""
+
+
 def leaves(statement: Statement) -> Iterator[Store | Call]:
     """The stores and calls inside a statement."""
     if isinstance(statement, Store | Call):
         yield statement
+        for argument in statement.arguments if isinstance(statement, Call) else ():
+            if isinstance(argument, Procedure):
+                yield from leaves(argument.body)
     elif isinstance(statement, Block):
         for inner in statement.statements:
             yield from leaves(inner)
@@ -67,8 +75,16 @@ def private_buffers(loop: Loop, used_elsewhere: set[Buffer]) -> list[Buffer]:
             or any(loop.variable not in offset.free for offset in offsets)
         )
     ]
-    stored = set(touched(loop.body))
+    stored = {buffer for leaf in leaves(loop.body) for buffer in _written(leaf)}
     return sorted((b for b in own if b in stored), key=lambda buffer: buffer.name)
+
+
+def _written(leaf: Store | Call) -> list[Buffer]:
+    """The buffers that a statement may write."""
+    if isinstance(leaf, Store):
+        return [leaf.buffer]
+    only_read = ONLY_READ.get(leaf.symbol.rpartition("_")[0], 0)
+    return [a.buffer for a in leaf.arguments[only_read:] if isinstance(a, Address)]
 
 
 def _places(leaf: Store | Call) -> list[tuple[Buffer, Expr]]:
