@@ -64,6 +64,21 @@ PROGRAMS = {
         (normal(301, 203, dtype="float64"), normal(301, 207, dtype="float64")),
     ),
     "batched product": (lambda x, y: x @ y, (normal(8, 64, 65), normal(8, 65, 66))),
+    "batch of small products": (lambda x, y: x @ y, (normal(501, 9, 10), normal(501, 10, 11))),
+    "batch of complex products": (
+        lambda x, y: x @ y,
+        (normal(32, 30, 31) + 1j * normal(32, 30, 31), normal(32, 31, 33).astype("complex64")),
+    ),
+    "batch of copied products": (
+        lambda x, y: tnp.einsum("abcd,cebf->badef", x, y),
+        (normal(9, 16, 8, 7), normal(8, 6, 16, 10)),
+    ),
+    "narrow product": (
+        lambda x, y: x @ y,
+        (normal(131, 70).astype("float16"), normal(70, 300).astype("float16")),
+    ),
+    "row times matrix": (lambda x, y: x @ y, (normal(1, 1500), normal(1500, 701))),
+    "few rows times transpose": (lambda x, y: x @ y.T, (normal(3, 1500), normal(701, 1500))),
     "attention": (attention, (normal(2, 4, 101, 33),) * 3),
     "layer norm": (
         lambda x: (x - x.mean(-1, keepdims=True)) / tnp.sqrt(x.var(-1, keepdims=True) + 1e-5),
@@ -101,6 +116,21 @@ def test_same_bits_for_any_number_of_threads(threads, name):
             threads(count)
             results.append([bits(compiled(*operands)) for _ in range(2)])
     assert all(result == results[0][0] for pair in results for result in pair)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PROGRAMS if "product" in name or "times" in name]
+)
+def test_shared_products_are_right(threads, name):
+    function, operands = PROGRAMS[name]
+    threads(3)
+    with tetrax.enable_x64(True):
+        got = np.asarray(tetrax.jit(function)(*operands))
+        wide = [x.astype("complex128" if x.dtype.kind == "c" else "float64") for x in operands]
+        expected = np.asarray(function(*map(tnp.asarray, wide)))
+    # hundreds of products in f32, or the rounding of an f16
+    tolerance = 2e-3 if got.dtype == np.float16 else 1e-4
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=1e-2)
 
 
 def test_work_is_shared(threads):
@@ -158,7 +188,7 @@ def test_a_callback_may_call_compiled_code(threads):
         sums = tetrax.pure_callback(host, tetrax.ShapeDtypeStruct((301,), "float32"), y)
         return tnp.sin(y) + sums[:, None]
 
-    x = normal(301, 507)
+    x = normal(301, 507) / 4
     expected = np.sin(np.exp(x)) + np.exp(np.exp(x)).sum(1)[:, None]
     np.testing.assert_allclose(outer(x), expected, rtol=1e-5)
 
@@ -169,7 +199,7 @@ def test_a_forked_child_computes_the_same(threads):
     x = normal(1_000_003)
     expected = bits(f(x))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # there are threads, as there must be
+        warnings.simplefilter("ignore")  # there are threads, as there must be
         child = os.fork()
     if child == 0:
         os._exit(0 if bits(f(x)) == expected and running_workers() == 2 else 1)

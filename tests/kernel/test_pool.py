@@ -164,7 +164,7 @@ def test_waiting_with_a_condition_variable():
 def test_a_forked_child_has_workers_of_its_own(four_threads):
     assert counts(8) == [1] * 8
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # there are threads, as there must be
+        warnings.simplefilter("ignore")  # there are threads, as there must be
         child = os.fork()
     if child == 0:
         first = running_workers() == 0

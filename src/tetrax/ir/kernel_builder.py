@@ -29,6 +29,7 @@ from tetrax.ir.kernel_statements import (
     If,
     Kernel,
     Loop,
+    Procedure,
     Statement,
     While,
     as_expr,
@@ -63,6 +64,25 @@ class CarriedValue:
         carried = Carried(self.variable, self.initial, self._following)
         self._following = self.variable
         return carried
+
+
+class PendingProcedure:
+    """A procedure whose statements are being collected."""
+
+    def __init__(self, parameters: tuple[Expr, ...]):
+        self.parameters = parameters
+        self._made: Procedure | None = None
+
+    @property
+    def made(self) -> Procedure:
+        """The finished procedure."""
+        if self._made is None:
+            raise KernelError("a procedure can be passed on only after its block")
+        return self._made
+
+    @made.setter
+    def made(self, procedure: Procedure) -> None:
+        self._made = procedure
 
 
 class KernelBuilder:
@@ -118,7 +138,15 @@ class KernelBuilder:
         """Write an element."""
         self.add(store(buffer, offset, value))
 
-    def call(self, symbol: str, *arguments: Expr | Address) -> None:
+    @contextmanager
+    def procedure(self, *names: str) -> Iterator[PendingProcedure]:
+        """Statements for a routine to run: the argument of a call is `made` when the block ends."""
+        pending = PendingProcedure(tuple(index_variable(name) for name in names))
+        with self._body() as (body, _):
+            yield pending
+        pending.made = Procedure(pending.parameters, block(*body))
+
+    def call(self, symbol: str, *arguments: Expr | Address | Procedure) -> None:
         """Call a library routine."""
         self.add(Call(symbol, arguments))
 

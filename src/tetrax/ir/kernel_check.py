@@ -22,6 +22,7 @@ from tetrax.ir.kernel_statements import (
     If,
     Kernel,
     Loop,
+    Procedure,
     Statement,
     Store,
     While,
@@ -144,6 +145,13 @@ class _Checker:
                 self.loaded(argument.buffer)
                 use = f"an address given to {statement.symbol}"
                 self.expression(argument.offset, scope, use, I64)
+            elif isinstance(argument, Procedure):
+                self.own_variables(argument.parameters)
+                if any(var.type is not I64 for var in argument.parameters):
+                    raise self.failure(
+                        f"parameters of a procedure of {statement.symbol} must be i64"
+                    )
+                self.statement(argument.body, scope | set(argument.parameters))
             else:
                 use = f"an argument of {statement.symbol}"
                 self.expression(argument, scope, use, argument.type)

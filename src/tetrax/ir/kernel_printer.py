@@ -26,6 +26,7 @@ from tetrax.ir.kernel_statements import (
     If,
     Kernel,
     Loop,
+    Procedure,
     Statement,
     Store,
     While,
@@ -180,13 +181,23 @@ class _Printer:
         self.line(f"{self.buffers[statement.buffer]}[{offset}] <- {value}")
 
     def call(self, statement: Call) -> None:
-        shown = [
-            f"&{self.buffers[a.buffer]}[{self.value(a.offset)}]"
-            if isinstance(a, Address)
-            else self.value(a)
-            for a in statement.arguments
-        ]
+        shown = [self.argument(argument) for argument in statement.arguments]
         self.line(f"call {statement.symbol}({', '.join(shown)})")
+        for argument in statement.arguments:
+            if isinstance(argument, Procedure):
+                self.procedure(argument)
+
+    def argument(self, argument: Expr | Address | Procedure) -> str:
+        if isinstance(argument, Procedure):
+            return "procedure"
+        if isinstance(argument, Address):
+            return f"&{self.buffers[argument.buffer]}[{self.value(argument.offset)}]"
+        return self.value(argument)
+
+    def procedure(self, argument: Procedure) -> None:
+        names = [self.name_variable(var, "p") for var in argument.parameters]
+        self.line(f"procedure({', '.join(names)})")
+        self.body(lambda: self.statement(argument.body))
 
     def if_(self, statement: If) -> None:
         self.line(f"if {self.value(statement.condition)}")

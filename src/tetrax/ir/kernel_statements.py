@@ -109,11 +109,22 @@ class Address:
 
 
 @dataclass(frozen=True)
+class Procedure:
+    """A piece of the kernel as an argument of a call: the routine gets two pointers, a function
+    `void f(ptr context, i64 parameter…)` and its context, and may call it any number of times, from
+    several threads at once. Calls must not meet in what they store.
+    """
+
+    parameters: tuple[Expr, ...]
+    body: Statement
+
+
+@dataclass(frozen=True)
 class Call:
     """Call a library routine; it may read and write the buffers whose addresses it is given."""
 
     symbol: str
-    arguments: tuple[Expr | Address, ...]
+    arguments: tuple[Expr | Address | Procedure, ...]
 
 
 Statement = Block | Loop | While | Store | If | Call

@@ -12,7 +12,7 @@ from tetrax.compiler.cpu.emit_memory import (
     store_pairs,
     store_scalar,
 )
-from tetrax.compiler.cpu.emit_tasks import tasks_loop
+from tetrax.compiler.cpu.emit_tasks import outlined, tasks_loop
 from tetrax.compiler.cpu.emitter import AliasClass, Emitter, alias_class
 from tetrax.compiler.cpu.llvm_text import register_type
 from tetrax.compiler.cpu.vectorise import LoopPlan, loop_plan
@@ -24,6 +24,7 @@ from tetrax.ir.kernel_statements import (
     Call,
     If,
     Loop,
+    Procedure,
     Statement,
     Store,
     While,
@@ -36,7 +37,9 @@ def written_by(statement: Statement) -> frozenset[AliasClass]:
         return frozenset((alias_class(statement.buffer),))
     if isinstance(statement, Call):
         buffers = [a.buffer for a in statement.arguments if isinstance(a, Address)]
-        return frozenset(alias_class(b) for b in buffers if b.mode != "in")
+        inside = [written_by(a.body) for a in statement.arguments if isinstance(a, Procedure)]
+        own = frozenset(alias_class(b) for b in buffers if b.mode != "in")
+        return own.union(*inside)
     if isinstance(statement, Block):
         return frozenset().union(*(written_by(s) for s in statement.statements))
     if isinstance(statement, If):
@@ -77,6 +80,10 @@ def _call(emitter: Emitter, statement: Call) -> None:
         if isinstance(argument, Address):
             kinds.append("ptr")
             texts.append(address_text(emitter, argument.buffer, argument.offset))
+        elif isinstance(argument, Procedure):
+            stores = written_by(statement)
+            kinds += ["ptr", "ptr"]
+            texts += outlined(emitter, argument.parameters, argument.body, stores, emit_statement)
         else:
             kinds.append(register_type(argument.type))
             texts.append(emitter.operand(argument))

@@ -1,15 +1,16 @@
-"""Loops of kind 'tasks': the body becomes a function that the worker pool calls for each task.
+"""Loops of kind 'tasks' and procedures: the body becomes a function that the worker pool calls for
+each task, or a library routine when it likes.
 
     void kernel_…_task0(ptr context, i64 task)
 
-The context is a record on the stack of whoever runs the loop: addresses of the buffers, values of
-the variables bound outside, and what the body needs of loops that do not depend on the task. All
-else is computed in the function anew.
+The context is a record on the stack of whoever runs the loop or call: addresses of the buffers,
+values of the variables bound outside, and what the body needs of loops that do not depend on the
+task. All else is computed in the function anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tetrax.compiler.cpu.emitter import AliasClass, Emitter
@@ -22,12 +23,15 @@ from tetrax.ir.kernel_statements import (
     Call,
     If,
     Loop,
+    Procedure,
     Statement,
     Store,
     While,
 )
 
 POOL_SYMBOL = "tetrax_parallel"
+
+Emit = Callable[[Emitter, Statement], None]
 
 
 @dataclass(frozen=True)
@@ -40,38 +44,51 @@ class _Captured:
 
 
 def tasks_loop(
-    emitter: Emitter,
-    statement: Loop,
-    stores: frozenset[AliasClass],
-    emit: Callable[[Emitter, Statement], None],
+    emitter: Emitter, statement: Loop, stores: frozenset[AliasClass], emit: Emit
 ) -> None:
     """Emit a loop of tasks; `emit` emits the body in the emitter of the task function."""
-    captured = _captured(emitter, statement, stores)
+    function, context = outlined(emitter, (statement.variable,), statement.body, stores, emit)
+    extent = emitter.operand(statement.extent)
+    emitter.declarations.add(f"declare void @{POOL_SYMBOL}(ptr, ptr, i64, i64)")
+    emitter.effect(
+        f"call void @{POOL_SYMBOL}(ptr {function}, ptr {context}, i64 {extent}, "
+        f"i64 {statement.work})"
+    )
+    emitter.written(stores)
+
+
+def outlined(
+    emitter: Emitter,
+    parameters: Sequence[Expr],
+    body: Statement,
+    stores: frozenset[AliasClass],
+    emit: Emit,
+) -> tuple[str, str]:
+    """A statement as a function of i64 parameters: its name, and its context, filled in here.
+
+    `stores` is what may be written while the function is in use.
+    """
+    captured = _captured(emitter, parameters, body, stores)
     number = len(emitter.functions)
     symbol = f"{emitter.symbol}_task{number}"
     emitter.functions.append("")  # keeps the number while functions inside are made
-    emitter.functions[number] = _function(emitter, statement, symbol, captured, emit)
+    emitter.functions[number] = _function(emitter, parameters, body, symbol, captured, emit)
     record = "{ " + ", ".join(c.kind for c in captured) + " }"
     context = f"%context{number}"
     emitter.scopes[0].lines.insert(0, f"  {context} = alloca {record}, align 8")
     for at, c in enumerate(captured):
         place = emitter.emit(f"getelementptr {record}, ptr {context}, i64 0, i32 {at}")
         emitter.effect(f"store {c.kind} {c.text}, ptr {place}, align 1")
-    extent = emitter.operand(statement.extent)
-    emitter.declarations.add(f"declare void @{POOL_SYMBOL}(ptr, ptr, i64, i64)")
-    emitter.effect(
-        f"call void @{POOL_SYMBOL}(ptr @{symbol}, ptr {context}, i64 {extent}, "
-        f"i64 {statement.work})"
-    )
-    emitter.written(stores)
+    return f"@{symbol}", context
 
 
 def _function(
     outer: Emitter,
-    statement: Loop,
+    parameters: Sequence[Expr],
+    body: Statement,
     symbol: str,
     captured: list[_Captured],
-    emit: Callable[[Emitter, Statement], None],
+    emit: Emit,
 ) -> str:
     inner = outer.for_function(symbol)
     record = "{ " + ", ".join(c.kind for c in captured) + " }"
@@ -84,24 +101,26 @@ def _function(
             inner.bind(c.item, text)
         else:
             inner.remember(c.item, text, 0)
-    inner.bind(statement.variable, "%task")
-    emit(inner, statement.body)
+    names = [f"%p{at}" for at in range(len(parameters))]
+    for parameter, name in zip(parameters, names, strict=True):
+        inner.bind(parameter, name)
+    emit(inner, body)
     inner.effect("ret void")
     lines = "\n".join(inner.scopes[0].lines)
-    return (
-        f"define internal void @{symbol}(ptr %context, i64 %task) nounwind {{\n"
-        f"entry:\n{lines}\n}}\n"
-    )
+    given = "".join(f", i64 {name}" for name in names)
+    return f"define internal void @{symbol}(ptr %context{given}) nounwind {{\nentry:\n{lines}\n}}\n"
 
 
-def _captured(emitter: Emitter, statement: Loop, stores: frozenset[AliasClass]) -> list[_Captured]:
-    roots = list(dict.fromkeys(expressions(statement.body)))
-    bound = {statement.variable, *bound_by(statement.body)}
+def _captured(
+    emitter: Emitter, parameters: Sequence[Expr], body: Statement, stores: frozenset[AliasClass]
+) -> list[_Captured]:
+    roots = list(dict.fromkeys(expressions(body)))
+    bound = {*parameters, *bound_by(body)}
     free = frozenset().union(*(root.free for root in roots)) - bound
     found = [
         _Captured(buffer, "ptr", emitter.addresses[buffer])
         for buffer in emitter.kernel.buffers
-        if buffer in _buffers(statement.body, roots)
+        if buffer in _buffers(body, roots)
     ]
     for var in sorted(free, key=lambda node: node.serial):
         found.append(_Captured(var, register_type(var.type), emitter.operand(var)))
@@ -123,6 +142,11 @@ def bound_by(statement: Statement) -> Iterable[Expr]:
         if isinstance(statement, Loop):
             yield statement.variable
         yield from bound_by(statement.body)
+    elif isinstance(statement, Call):
+        for argument in statement.arguments:
+            if isinstance(argument, Procedure):
+                yield from argument.parameters
+                yield from bound_by(argument.body)
 
 
 def _buffers(statement: Statement, roots: Iterable[Expr]) -> set[Buffer]:
@@ -135,7 +159,11 @@ def touched(statement: Statement) -> Iterable[Buffer]:
     if isinstance(statement, Store):
         yield statement.buffer
     elif isinstance(statement, Call):
-        yield from (a.buffer for a in statement.arguments if isinstance(a, Address))
+        for argument in statement.arguments:
+            if isinstance(argument, Address):
+                yield argument.buffer
+            elif isinstance(argument, Procedure):
+                yield from touched(argument.body)
     elif isinstance(statement, Block):
         for inner in statement.statements:
             yield from touched(inner)

@@ -23,6 +23,7 @@ from tetrax.ir.kernel_statements import (
     If,
     Kernel,
     Loop,
+    Procedure,
     Statement,
     Store,
     While,
@@ -105,10 +106,26 @@ def expressions(statement: Statement) -> list[Expr]:
     if isinstance(statement, If):
         return [statement.condition, *expressions(statement.then), *expressions(statement.orelse)]
     if isinstance(statement, Call):
-        return [a.offset if isinstance(a, Address) else a for a in statement.arguments]
+        return [e for argument in statement.arguments for e in _argument_expressions(argument)]
     carried = [e for c in statement.carried for e in (c.initial, c.following)]
     own = statement.extent if isinstance(statement, Loop) else statement.condition
     return [own, *carried, *expressions(statement.body)]
+
+
+def _argument_expressions(argument: Expr | Address | Procedure) -> list[Expr]:
+    if isinstance(argument, Procedure):
+        return expressions(argument.body)
+    return [argument.offset if isinstance(argument, Address) else argument]
+
+
+def _map_argument(
+    argument: Expr | Address | Procedure, rule: Callable[[Expr], Expr]
+) -> Expr | Address | Procedure:
+    if isinstance(argument, Procedure):
+        return Procedure(argument.parameters, map_expressions(argument.body, rule))
+    if isinstance(argument, Address):
+        return Address(argument.buffer, rule(argument.offset))
+    return rule(argument)
 
 
 def map_expressions(statement: Statement, rule: Callable[[Expr], Expr]) -> Statement:
@@ -126,10 +143,7 @@ def map_expressions(statement: Statement, rule: Callable[[Expr], Expr]) -> State
     if isinstance(statement, Call):
         return Call(
             statement.symbol,
-            tuple(
-                Address(a.buffer, rule(a.offset)) if isinstance(a, Address) else rule(a)
-                for a in statement.arguments
-            ),
+            tuple(_map_argument(argument, rule) for argument in statement.arguments),
         )
     carried = tuple(
         Carried(c.variable, rule(c.initial), rule(c.following)) for c in statement.carried

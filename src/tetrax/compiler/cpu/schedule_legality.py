@@ -16,12 +16,13 @@ from tetrax.ir.kernel_statements import (
     Call,
     If,
     Loop,
+    Procedure,
     Statement,
     Store,
     While,
 )
 
-ONLY_READ = {"tetrax_gemm": 2, "tetrax_conv": 5}
+ONLY_READ = {"tetrax_gemm": 2, "tetrax_gemm_small": 2, "tetrax_gemm_then": 2, "tetrax_conv": 5}
 """How many of a library routine's first arguments it only reads."""
 
 
@@ -29,6 +30,9 @@ def leaves(statement: Statement) -> Iterator[Store | Call]:
     """The stores and calls inside a statement."""
     if isinstance(statement, Store | Call):
         yield statement
+        for argument in statement.arguments if isinstance(statement, Call) else ():
+            if isinstance(argument, Procedure):
+                yield from leaves(argument.body)
     elif isinstance(statement, Block):
         for inner in statement.statements:
             yield from leaves(inner)

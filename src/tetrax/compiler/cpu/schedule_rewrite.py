@@ -8,7 +8,17 @@ from dataclasses import replace
 from tetrax.compiler.cpu.legalise import map_expressions
 from tetrax.ir.kernel_expr import Buffer, Expr, make, rebuild, rewrite
 from tetrax.ir.kernel_operations import add, binary
-from tetrax.ir.kernel_statements import Address, Block, Call, If, Loop, Statement, Store, While
+from tetrax.ir.kernel_statements import (
+    Address,
+    Block,
+    Call,
+    If,
+    Loop,
+    Procedure,
+    Statement,
+    Store,
+    While,
+)
 from tetrax.ir.kernel_types import I64
 
 _INDEX_OPS = frozenset(("add", "sub", "mul", "div", "rem"))
@@ -62,12 +72,14 @@ def _stored_elsewhere(
             return statement
         return Store(whole, add(statement.offset, distance), statement.value)
     if isinstance(statement, Call):
-        arguments = tuple(
-            Address(whole, add(a.offset, distance))
-            if isinstance(a, Address) and a.buffer == buffer
-            else a
-            for a in statement.arguments
-        )
-        return Call(statement.symbol, arguments)
+
+        def argument(given: Expr | Address | Procedure) -> Expr | Address | Procedure:
+            if isinstance(given, Procedure):
+                return Procedure(given.parameters, inside(given.body))
+            if isinstance(given, Address) and given.buffer == buffer:
+                return Address(whole, add(given.offset, distance))
+            return given
+
+        return Call(statement.symbol, tuple(argument(given) for given in statement.arguments))
     assert isinstance(statement, Loop | While)
     return replace(statement, body=inside(statement.body))
