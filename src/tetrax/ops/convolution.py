@@ -29,6 +29,7 @@ from tetrax.ops.convolution_depthwise_weights import (
 )
 from tetrax.ops.convolution_emit import Geometry, emit_convolution
 from tetrax.ops.convolution_tiles import emit_tiles, suits_tiles
+from tetrax.ops.convolution_weights import emit_weights, suits_weights
 from tetrax.ops.join import clamp_index, dilated, pad
 from tetrax.ops.shape import rev
 from tetrax.ops.structure import batch_at, full, move_axis, reshape, zeros
@@ -220,6 +221,8 @@ class Convolution(Bilinear):
             emit = emit_depthwise
         elif suits_depthwise_weights(geometry):
             emit = emit_depthwise_weights
+        elif suits_weights(geometry):
+            emit = emit_weights
         elif suits_tiles(geometry):
             emit = emit_tiles
         emit(builder, geometry, lhs, rhs, outs[0], compute_scalar(outs[0].dtype))

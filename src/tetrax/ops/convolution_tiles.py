@@ -9,7 +9,6 @@ consist of, so stride and dilation are only numbers in tables. Weights are put i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +18,7 @@ from tetrax.ir.kernel_expr import Buffer
 from tetrax.ir.kernel_types import I32, I64, ScalarType
 from tetrax.ir.views import Stored, element_type
 from tetrax.ops import axes as ax
+from tetrax.ops.convolution_blocks import Image, ImageBlock, Span, dot
 from tetrax.ops.convolution_emit import Geometry
 from tetrax.ops.convolution_phases import AxisPhase, Phase, axis_phases, phases_of
 from tetrax.ops.nests import flat, vector_nest
@@ -28,32 +28,6 @@ BLOCK_ELEMENTS = 1 << 16
 LEAST_BLOCKS = 8
 """There are so many blocks if there can be, so that they can be shared between threads."""
 PANEL_BYTES = 64
-
-
-@dataclass(frozen=True)
-class Span:
-    """The elements of the operand along an axis that windows meet: `extent` from `low` on."""
-
-    low: int
-    extent: int
-    size: int
-
-    @classmethod
-    def of(cls, phases: Sequence[AxisPhase], size: int) -> Span:
-        low = min(phase.begin for phase in phases)
-        return cls(low, max(phase.last for phase in phases) - low + 1, size)
-
-    @property
-    def inside(self) -> bool:
-        """Whether the operand has all of them."""
-        return self.low >= 0 and self.low + self.extent <= self.size
-
-    @property
-    def margins(self) -> tuple[int, int, int]:
-        """How many lie before, in and behind the operand."""
-        before = min(self.extent, max(0, -self.low))
-        end = min(self.extent, max(before, self.size - self.low))
-        return before, end - before, self.extent - end
 
 
 def suits_tiles(geometry: Geometry) -> bool:
@@ -184,12 +158,10 @@ class _Tiles:
         return self.reach + self.move * (self.block[1] - 1)
 
     @cached_property
-    def in_place(self) -> bool:
-        """Whether the operand is read where it is."""
-        return (
-            all(span.inside for span in self.spans)
-            and (self.lhs_channel == 1 or self.channels == 1)
-            and element_type(self.lhs.dtype) is self.compute
+    def image(self) -> Image:
+        """What is read of the operand."""
+        return Image(
+            self.lhs, self.lhs_image, self.lhs_channel, self.lhs_steps, self.channels, self.spans
         )
 
     # --- tables ---
@@ -216,11 +188,11 @@ class _Tiles:
         self.rows, self.targets, self.segments = {}, {}, {}
         for phase in self.phases:
             extents = [images, rows, *(axis.count for axis in phase[1:])]
-            moves = [axis.move * step for axis, step in zip(phase, self.block_steps, strict=True)]
-            self.rows[phase] = table(extents, [self.block_image, *moves])
+            moves = [axis.move * step for axis, step in zip(phase, self.source.steps, strict=True)]
+            self.rows[phase] = table(extents, [self.source.size, *moves])
             self.targets[phase] = table(extents, self.target_steps(phase, extents))
             count = [axis.window_count for axis in phase]
-            gaps = [axis.gap * step for axis, step in zip(phase, self.block_steps, strict=True)]
+            gaps = [axis.gap * step for axis, step in zip(phase, self.source.steps, strict=True)]
             if self.joined(phase):
                 count, gaps = count[:-1] or [1], gaps[:-1] or [0]
             self.segments[phase] = table(count, gaps)
@@ -233,7 +205,7 @@ class _Tiles:
 
     def joined(self, phase: Phase) -> bool:
         """Whether the last axis of the window is contiguous with the channels in the block."""
-        return phase[-1].gap * self.block_steps[-1] == self.group_channels
+        return phase[-1].gap * self.source.steps[-1] == self.group_channels
 
     @cached_property
     def direct(self) -> bool:
@@ -255,13 +227,11 @@ class _Tiles:
         counts = [axis.window_count for axis in phase]
         places = ax.row_major_strides([*counts, self.group_channels])
         steps = [axis.window_step * n for axis, n in zip(phase, self.rhs_steps, strict=True)]
-        start = _dot([axis.window_first for axis in phase], self.rhs_steps)
+        start = dot([axis.window_first for axis in phase], self.rhs_steps)
         whole, rest = divmod(self.features, width)
         for first, panels, columns in ((0, whole, width), (whole, 1, rest)):
             if not panels or not columns:
                 continue
-            if columns < width:
-                self.clear_last(target, panel)
             extents = [groups, panels, *counts, self.group_channels, columns]
             sources = [
                 self.features * self.rhs_feature,
@@ -277,12 +247,6 @@ class _Tiles:
                 builder.store(target, kernel.add(flat(index, targets), first * panel), value)
         return target
 
-    def clear_last(self, target: Buffer, panel: int) -> None:
-        """Zeros in the last panel of each group, which is not full."""
-        with vector_nest(self.builder, (self.geometry.groups, panel)) as (group, i):
-            start = kernel.add(kernel.mul(group, self.panels * panel), (self.panels - 1) * panel)
-            self.builder.store(target, kernel.add(start, i), kernel.const(0, self.compute))
-
     # --- loops ---
 
     def run(self) -> None:
@@ -292,17 +256,10 @@ class _Tiles:
             return
         builder = self.builder
         images, rows = self.block
-        if self.in_place:
-            self.block_image, self.block_steps = self.lhs_image, self.lhs_steps
-        else:
-            extents = [self.block_rows, *(span.extent for span in self.spans[1:]), self.channels]
-            self.block_steps = ax.row_major_strides(extents)[:-1]
-            self.block_image = ax.product(extents)
+        last = (-(-self.most_rows // rows) - 1) * rows * self.move
+        self.source = ImageBlock(builder, self.image, self.compute, images, self.block_rows, last)
         self.tables()
         weights = {phase: self.pack(phase) for phase in self.phases}
-        self.scratch = None
-        if not self.in_place:
-            self.scratch = builder.temporary(self.compute, images * self.block_image)
         self.result = None if self.direct else builder.temporary(self.compute, self.result_size())
         pieces = -(-self.most_rows // rows)
         blocks = -(-self.images // images) * pieces
@@ -312,8 +269,7 @@ class _Tiles:
             count: Any = kernel.index(images)
             if self.images % images:
                 count = kernel.minimum(kernel.sub(kernel.index(self.images), image), count)
-            if self.scratch is not None:
-                self.copy(image, row, count)
+            self.source.fill(image, kernel.mul(row, self.move), count)
             with builder.loop(self.geometry.groups) as group:
                 for phase in self.phases:
                     self.multiply(phase, weights[phase], group, (image, row, count))
@@ -328,73 +284,11 @@ class _Tiles:
         total = self.features * self.geometry.groups
         extents = [self.images, *(axis.count for axis in phase), total]
         steps = [axis.step * n for axis, n in zip(phase, self.out_steps, strict=True)]
-        start = _dot([axis.first for axis in phase], self.out_steps)
+        start = dot([axis.first for axis in phase], self.out_steps)
         with vector_nest(self.builder, extents) as index:
             place = flat(index, [self.out_image, *steps, self.out_feature])
             zero = kernel.const(0, element_type(self.out.dtype))
             self.builder.store(self.out.buffer, kernel.add(place, start), zero)
-
-    def copy(self, image: Any, row: Any, count: Any) -> None:
-        """Fill the scratch with `count` images from `image` on, for result rows from `row` on."""
-        builder, span = self.builder, self.spans[0]
-        begin = kernel.add(kernel.mul(row, self.move), span.low)
-        step = self.block_steps[0]
-        with builder.nest((count, self.block_rows)) as (i, j):
-            at = kernel.add(begin, j)
-            target = kernel.add(kernel.mul(i, self.block_image), kernel.mul(j, step))
-            source = kernel.mul(kernel.add(image, i), self.lhs_image)
-            source = kernel.add(source, kernel.mul(at, self.lhs_steps[0]))
-            last = (-(-self.most_rows // self.block[1]) - 1) * self.block[1] * self.move
-            if span.low >= 0 and span.low + last + self.block_rows <= span.size:
-                self.copy_axis(1, source, target)
-                return
-            inside = kernel.bit_and(
-                kernel.ge(at, kernel.index(0)), kernel.lt(at, kernel.index(span.size))
-            )
-            with builder.when(inside):
-                self.copy_axis(1, source, target)
-            with builder.otherwise():
-                self.zeros(target, step)
-
-    def copy_axis(self, axis: int, source: Any, target: Any) -> None:
-        """One row along `axis` and the axes behind it, with zeros before and behind."""
-        builder = self.builder
-        if axis == len(self.spans):
-            self.copy_elements(source, target, [(self.channels, self.lhs_channel, 1)])
-            return
-        step, span = self.block_steps[axis], self.spans[axis]
-        before, middle, behind = span.margins
-        self.zeros(target, before * step)
-        self.zeros(kernel.add(target, (before + middle) * step), behind * step)
-        stride = self.lhs_steps[axis]
-        source = kernel.add(source, (span.low + before) * stride)
-        target = kernel.add(target, before * step)
-        if axis == len(self.spans) - 1:
-            rows = [(middle, stride, step), (self.channels, self.lhs_channel, 1)]
-            if stride == step and self.lhs_channel == 1:
-                rows = [(middle * step, 1, 1)]
-            self.copy_elements(source, target, rows)
-            return
-        with builder.loop(middle) as i:
-            begin = kernel.add(source, kernel.mul(i, stride))
-            self.copy_axis(axis + 1, begin, kernel.add(target, kernel.mul(i, step)))
-
-    def copy_elements(self, source: Any, target: Any, rows: Sequence[tuple]) -> None:
-        assert self.scratch is not None
-        extents, sources, steps = zip(*rows, strict=True)
-        if 0 in extents:
-            return
-        with vector_nest(self.builder, extents) as index:
-            value = self.builder.load(self.lhs.buffer, kernel.add(source, flat(index, sources)))
-            place = kernel.add(target, flat(index, steps))
-            self.builder.store(self.scratch, place, kernel.convert(value, self.compute))
-
-    def zeros(self, target: Any, size: int) -> None:
-        assert self.scratch is not None
-        if size:
-            with self.builder.loop(size, "vector") as i:
-                zero = kernel.const(0, self.compute)
-                self.builder.store(self.scratch, kernel.add(target, i), zero)
 
     def multiply(
         self, phase: Phase, weights: Buffer, group: Any, block: tuple[Any, Any, Any]
@@ -442,20 +336,14 @@ class _Tiles:
     ) -> None:
         """The products of `places` rows; `image` counts images in the scratch."""
         builder = self.builder
-        source: Any = kernel.mul(group, self.group_channels)
         begins = [axis.begin for axis in phase]
-        if self.scratch is None:
-            source = kernel.add(source, kernel.mul(start[0], self.lhs_image))
-            source = kernel.add(source, kernel.mul(start[1], self.move * self.lhs_steps[0]))
-        else:
-            source = kernel.add(source, kernel.mul(kernel.index(image), self.block_image))
-            begins = [n - span.low for n, span in zip(begins, self.spans, strict=True)]
-        source = kernel.add(source, _dot(begins, self.block_steps))
+        source = self.source.begin(start[0], kernel.mul(start[1], self.move), begins, image)
+        source = kernel.add(source, kernel.mul(group, self.group_channels))
         depth = self.depth(phase)
         length = self.group_channels * (phase[-1].window_count if self.joined(phase) else 1)
         builder.call(
             f"tetrax_conv_{self.compute.name}",
-            builder.address(self.scratch or self.lhs.buffer, source),
+            builder.address(self.source.buffer, source),
             builder.address(self.rows[phase]),
             builder.address(self.targets[phase]),
             builder.address(self.segments[phase]),
@@ -475,7 +363,7 @@ class _Tiles:
     def place(self, phase: Phase, group: Any, start: tuple[Any, Any]) -> Any:
         """Where the result has the first place of a block."""
         image, row = start
-        first = _dot([axis.first for axis in phase], self.out_steps)
+        first = dot([axis.first for axis in phase], self.out_steps)
         place = kernel.add(kernel.mul(image, self.out_image), first)
         place = kernel.add(place, kernel.mul(row, phase[0].step * self.out_steps[0]))
         return kernel.add(place, kernel.mul(group, self.features * self.out_feature))
@@ -495,10 +383,6 @@ class _Tiles:
             value = builder.load(self.result, flat(index, sources))
             target = kernel.add(place, flat(index, [self.out_image, *steps, self.out_feature]))
             builder.store(self.out.buffer, target, kernel.convert(value, kind))
-
-
-def _dot(places: Sequence[int], steps: Sequence[int]) -> int:
-    return sum(place * step for place, step in zip(places, steps, strict=True))
 
 
 __all__ = ["emit_tiles"]
