@@ -162,7 +162,11 @@ class KernelBuilder:
 
     @contextmanager
     def loop(self, extent: ExprLike, kind: str = "serial", name: str = "i") -> Iterator[Expr]:
-        """`for i in range(extent)`; gives the loop variable."""
+        """`for i in range(extent)`; gives the loop variable.
+
+        Kind 'vector' asks for lanes and 'parallel' for threads; both promise that iterations do not
+        touch what others store. Where it does not pay, a parallel loop runs like a serial one.
+        """
         size = index(extent)
         var = index_variable(name, size.data if size.op == "const" else size)
         with self._body() as (body, carried):
