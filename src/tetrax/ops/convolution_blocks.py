@@ -70,7 +70,7 @@ class Image:
 class ImageBlock:
     """Some rows of some images: in a scratch of their own, or where the operand has them.
 
-    `last` is the furthest row of the span at which a block begins.
+    `last` is the furthest row of the span at which a block begins; `copied` asks for a scratch.
     """
 
     def __init__(
@@ -81,13 +81,14 @@ class ImageBlock:
         images: int,
         rows: int,
         last: int,
+        copied: bool = False,
     ) -> None:
         self.builder, self.image, self.compute = builder, image, compute
         self.rows, self.last = rows, last
         self.spans = image.spans
         self.scratch: Buffer | None = None
         self.steps, self.size = image.steps, image.image
-        if not image.readable(compute):
+        if copied or not image.readable(compute):
             extents = [rows, *(span.extent for span in self.spans[1:]), image.channels]
             self.steps, self.size = ax.row_major_strides(extents)[:-1], ax.product(extents)
             self.scratch = builder.temporary(compute, images * self.size)

@@ -351,7 +351,7 @@ class _Tiles:
             self.target(phase, group, start),
             places,
             *(kernel.index(n) for n in (self.features, depth // length, length, 1)),
-            *(kernel.index(n) for n in (self.width, depth * self.width)),
+            kernel.index(depth * self.width),
             kernel.const(0, I32),
         )
 

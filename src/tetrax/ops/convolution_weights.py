@@ -42,8 +42,7 @@ def suits_weights(geometry: Geometry) -> bool:
     last = ax.row_major_strides(g.lhs_shape)[g.specs.lhs_spec[0]] == 1
     places = ax.product([g.out_shape[axis] for axis in g.specs.out_spec[2:]])
     window = ax.product([g.rhs_shape[axis] for axis in g.specs.rhs_spec[2:]])
-    plain = window == 1 or (places == 1 and all(n == 1 for n in g.rhs_dilation))
-    return last and not plain and places <= window
+    return last and window > 1 and places <= window
 
 
 def emit_weights(
@@ -165,7 +164,8 @@ class _Weights:
         self.cut()
         rows = self.reach + self.gap * (self.height - 1)
         last = (self.pieces - 1) * self.height * self.gap
-        self.block = ImageBlock(builder, self.image, self.compute, 1, rows, last)
+        # tiles step over channels: memory far away is read better by a copy
+        self.block = ImageBlock(builder, self.image, self.compute, 1, rows, last, copied=True)
         made = {phase: self.tables(phase) for phase in self.phases}
         self.sums = builder.temporary(self.compute, self.parts * size)
         depth = max(ax.product([a.window_count for a in p[1:]]) for p in self.phases) * self.height
@@ -231,7 +231,6 @@ class _Weights:
                 segs,
                 length,
                 kernel.index(last.gap * self.block.steps[-1]),
-                kernel.index(self.width),
                 kernel.index(self.height * inner * self.width),
                 kernel.const(1, I32),
             )
@@ -251,11 +250,12 @@ class _Weights:
             if not panels or not columns:
                 continue
             offset = kernel.add(base, start + first * width * self.rhs_feature)
-            sources = [width * self.rhs_feature, *steps, self.rhs_feature]
-            with vector_nest(self.builder, (panels, height, *counts, columns)) as index:
+            sources = [*steps, width * self.rhs_feature, self.rhs_feature]
+            # place by place: the operand is then read as it lies in memory
+            with vector_nest(self.builder, (height, *counts, panels, columns)) as index:
                 source = kernel.add(offset, flat(index, sources))
                 value = kernel.convert(self.builder.load(self.rhs.buffer, source), self.compute)
-                target = kernel.add(flat(index, (panel, *places, 1)), first * panel)
+                target = kernel.add(flat(index, (*places, panel, 1)), first * panel)
                 self.builder.store(self.packed, target, value)
 
     def finish(self, size: int) -> None:

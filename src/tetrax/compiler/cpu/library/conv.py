@@ -1,8 +1,7 @@
 """Products over places of an image: what convolutions are made of.
 
     void tetrax_conv_f32(ptr a, ptr rows, ptr targets, ptr segments, ptr b, ptr c, i64 count,
-                         i64 n, i64 segs, i64 length, i64 a_step, i64 b_step, i64 b_panel,
-                         i32 accumulate)
+                         i64 n, i64 segs, i64 length, i64 a_step, i64 b_panel, i32 accumulate)
 
 computes, for each r below `count` and each column j below `n`,
 
@@ -11,8 +10,8 @@ computes, for each r below `count` and each column j below `n`,
 
 or adds that sum to what is in c. A row of the product is thus a place of the result, and a segment
 a part of the window whose elements are evenly spaced. Tables hold i64 offsets in elements. B comes
-in panels of as many columns as 64 bytes hold: `b_step` lies between steps of the sum, `b_panel`
-between panels. Every element is summed in the order of the segments.
+in panels of as many columns as 64 bytes hold, `b_panel` elements apart. Every element is summed in
+the order of the segments.
 """
 
 from __future__ import annotations
@@ -24,6 +23,9 @@ from tetrax.ir.kernel_types import I64, ScalarType
 PANEL_BYTES = 64
 """Width of a panel of B, whatever the registers are."""
 UNROLL = 4
+"""Steps of a segment per turn where they lie side by side. Others take one: further ones would each
+need six addresses in registers.
+"""
 
 _TILE_ARGUMENTS = (
     ("ptr", "a"),
@@ -37,13 +39,12 @@ _TILE_ARGUMENTS = (
     ("i64", "segs"),
     ("i64", "length"),
     ("i64", "a_step"),
-    ("i64", "b_step"),
     ("i32", "accumulate"),
 )
 _TILE_PARAMETERS = ", ".join(f"{kind} %{name}" for kind, name in _TILE_ARGUMENTS)
 _PARAMETERS = (
     "ptr %a, ptr %rows, ptr %targets, ptr %segments, ptr %b, ptr %c, i64 %count, i64 %n, "
-    "i64 %segs, i64 %length, i64 %a_step, i64 %b_step, i64 %b_panel, i32 %accumulate"
+    "i64 %segs, i64 %length, i64 %a_step, i64 %b_panel, i32 %accumulate"
 )
 _OFFSET = "i64"
 
@@ -109,7 +110,7 @@ class _Tile(Function):
     def text(self) -> str:
         self.masks = self.column_masks() if self.masked else []
         self.last = self.minus("%count", 1)
-        self.whole = self.emit(f"and i64 %length, {-UNROLL}")
+        self.whole = self.emit(f"and i64 %length, {-UNROLL}") if self.unit else "0"
         self.keep = self.emit("icmp ne i32 %accumulate, 0")
         self.loop("%count", ROWS, self.strip)
         return self.finished(_TILE_PARAMETERS)
@@ -138,7 +139,8 @@ class _Tile(Function):
         b, *texts = carried
         kinds = ["ptr", "ptr"] + [self.vector] * len(texts)
         state = [self.at("%a", self.entry("%segments", s)), b, *texts]
-        for stop, count, start in ((self.whole, UNROLL, "0"), ("%length", 1, self.whole)):
+        loops = [(self.whole, UNROLL, "0")] if self.unit else []
+        for stop, count, start in (*loops, ("%length", 1, self.whole)):
             pairs = list(zip(kinds, state, strict=True))
             state = self.carried_loop(stop, count, pairs, self.steps(count), start=start)
         return state[1:]
@@ -151,7 +153,7 @@ class _Tile(Function):
             for _step in range(count):
                 texts = self.step(a, b, texts)
                 a = self.at(a, 1 if self.unit else "%a_step")
-                b = self.at(b, "%b_step")
+                b = self.at(b, PANEL_BYTES // self.type.bytes)
             return [a, b, *texts]
 
         return body
