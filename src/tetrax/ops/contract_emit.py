@@ -19,13 +19,15 @@ from tetrax.ir.kernel_types import F32, ScalarType
 from tetrax.ir.views import Stored, element_type, is_complex
 from tetrax.ops import axes as ax
 from tetrax.ops.nests import flat, load_scalar, store_scalar, vector_nest
-from tetrax.ops.products import NARROW, Matrix, Multiplier, joint_stride
+from tetrax.ops.products import NARROW, Matrix, Multiplier, is_small, joint_stride
 
 Side = tuple[Stored, Sequence[int], Sequence[int], Sequence[int]]
 Batch = tuple[tuple[int, int], ...]
 
 # A product of so many multiplications is shared between threads by itself.
 LARGE_PRODUCT = 1 << 23
+# Widening narrow operands beforehand costs less than packing them for so few multiplications.
+SMALL_NARROW_PRODUCT = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def emit_product(
     if is_complex(out.dtype):
         left, right = _planes(builder, lhs, compute, True), _planes(builder, rhs, compute, False)
     else:
-        type = _multiplied_type(lhs[0], rhs[0], compute)
+        costly = is_small(m, n, k) and (n % 8 != 0 or m * n * k < SMALL_NARROW_PRODUCT)
+        type = compute if costly else _multiplied_type(lhs[0], rhs[0], compute)
         left, right = _layout(builder, lhs, type), _layout(builder, rhs, type)
     left, right, steps = _joined(left, right, target.batch)
     # a large product shares itself between threads

@@ -88,8 +88,13 @@ class Multiplier:
         )
 
     def _is_small(self, b: Matrix) -> bool:
-        small = 1 < self.m <= SMALL and self.n <= SMALL and self.k <= SHORT
+        small = is_small(self.m, self.n, self.k)
         return small and b.column == 1 and self.type in MULTIPLICANDS
+
+
+def is_small(m: int, n: int, k: int) -> bool:
+    """Whether a product is so small that it needs no planning."""
+    return 1 < m <= SMALL and n <= SMALL and k <= SHORT
 
 
 def joint_stride(extents: Sequence[int], strides: Sequence[int]) -> int | None:
@@ -101,4 +106,4 @@ def joint_stride(extents: Sequence[int], strides: Sequence[int]) -> int | None:
     return kept[-1][1] if kept else 1
 
 
-__all__ = ["MULTIPLICANDS", "NARROW", "Matrix", "Multiplier", "joint_stride"]
+__all__ = ["MULTIPLICANDS", "NARROW", "Matrix", "Multiplier", "is_small", "joint_stride"]
