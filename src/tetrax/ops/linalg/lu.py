@@ -28,6 +28,7 @@ from tetrax.ops.linalg.base import (
     zeros_of,
 )
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
+from tetrax.ops.linalg.small import emit_small_lu, is_small
 from tetrax.ops.linalg.triangular import triangular_solve
 from tetrax.ops.shape import expand_dims
 from tetrax.ops.sort import sort_key_val
@@ -65,6 +66,9 @@ class Lu(Decomposition):
     def emit(self, builder, operands, outs):
         (x,) = operands
         factors, pivots, order = outs
+        if is_small(x):
+            emit_small_lu(builder, batch_count(x), x, factors, pivots, order)
+            return
         rows, columns = x.shape[-2:]
         lapack = Lapack(builder, x.dtype)
         m, n, info = lapack.integer(rows), lapack.integer(columns), lapack.info()

@@ -25,6 +25,7 @@ from tetrax.ops.linalg.base import (
     wide,
 )
 from tetrax.ops.linalg.emit import Lapack, batch_count, copy_conjugate, has_no_elements
+from tetrax.ops.linalg.small import emit_small_solve, is_small
 from tetrax.ops.structure import reshape
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.value import get_aval
@@ -73,6 +74,15 @@ class TriangularSolve(Decomposition):
     ):
         (a, _), (out,) = operands, outs
         if has_no_elements([out]):
+            return
+        if is_small(a):
+            params = {
+                "left_side": left_side,
+                "lower": lower,
+                "transpose_a": transpose_a,
+                "unit_diagonal": unit_diagonal,
+            }
+            emit_small_solve(builder, batch_count(out), a, out, params)
             return
         rows, columns = out.shape[-2:]
         size = a.shape[-1]
