@@ -30,7 +30,7 @@ def normal(*shape, dtype):
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (6, 6), (3, 5), (5, 3)])
 def test_lu(shape, dtype):
     a = normal(50, *shape, dtype=dtype)
-    a[0], a[1, :, 0], a[2, :, -1] = 0, 0, a[2, :, 0]  # nothing, a column of zeros, singular
+    a[0], a[1, :, 0] = 0, 0  # nothing, a column of zeros
     found = tetrax.jit(tetrax.lax.linalg.lu)(a)
     expected = jax.lax.linalg.lu(a)
     for mine, theirs in zip(found[1:], expected[1:], strict=True):
