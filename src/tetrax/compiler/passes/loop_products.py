@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tetrax.compiler.nest import nbytes
+from tetrax.compiler.passes.products import ordered_product_p
 from tetrax.ir.atoms import Atom, Var
 from tetrax.ir.program import Equation
 from tetrax.ops import axes as ax
@@ -105,7 +106,7 @@ def accumulated_products(
             continue
         (added,) = others
         product = definitions.get(added) if isinstance(added, Var) and uses[added] == 1 else None
-        if product is None or product.primitive is not dot_general_p:
+        if product is None or product.primitive not in (dot_general_p, ordered_product_p):
             continue
         if all(isinstance(a, Var) for a in product.invars) and dot_general_p.stores(
             [a.aval for a in product.invars], product.params
