@@ -1,4 +1,4 @@
-"""The loop nest of a convolution whose features are neighbours: tiles straight from the image.
+"""The loop nest of a convolution: tiles straight from the image.
 
 A block of the operand (some images, or some rows of one) is copied with its padding into a scratch
 that fits the cache, channels last; without padding it is read where it is. A library routine then
@@ -31,19 +31,12 @@ PANEL_BYTES = 64
 
 
 def suits_tiles(geometry: Geometry) -> bool:
-    """Whether a convolution is better computed from tiles than by products of windows.
-
-    Not where it is a plain product, nor where the operand's features lie far apart.
-    """
+    """Whether a convolution is computed from tiles; not where it is a plain product of matrices."""
     g = geometry
     if g.batch_groups > 1 or not g.strides:
         return False
-    if any(n > 1 for n in g.lhs_dilation):
-        return True
-    last = ax.row_major_strides(g.lhs_shape)[g.specs.lhs_spec[1]] == 1
     window = ax.product([g.rhs_shape[axis] for axis in g.specs.rhs_spec[2:]])
-    pointwise = window == 1 and all(n == 1 for n in g.strides)
-    return last and not pointwise
+    return window > 1 or any(n > 1 for n in (*g.strides, *g.lhs_dilation))
 
 
 def emit_tiles(

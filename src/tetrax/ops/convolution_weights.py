@@ -1,7 +1,7 @@
 """The loop nest of a convolution with few places and long sums: the gradient of weights.
 
-What is the batch of this convolution are the channels of images, neighbours in memory; what are its
-features are the images. Rows of the products are (place of the result, channel), and the sum runs
+What is the batch of this convolution are the channels of images, what are its features are the
+images. Rows of the products are (place of the result, channel), and the sum runs
 over places of the images, a block of them at a time. Blocks are dealt out to parts, each with sums
 of its own, which are added up in order at the end; a part's rows may be split between tasks.
 """
@@ -35,14 +35,16 @@ STRIP = 6
 
 
 def suits_weights(geometry: Geometry) -> bool:
-    """Whether sums are long, and the batch axis of the operand is its last in memory."""
+    """Whether sums are long, and the operand's batch axis lies within its feature axis, as it does
+    where an operation's own operand and result swap these axes for the gradient.
+    """
     g = geometry
     if g.groups > 1 or not g.strides:
         return False
-    last = ax.row_major_strides(g.lhs_shape)[g.specs.lhs_spec[0]] == 1
+    batch, feature, *_ = (ax.row_major_strides(g.lhs_shape)[axis] for axis in g.specs.lhs_spec)
     places = ax.product([g.out_shape[axis] for axis in g.specs.out_spec[2:]])
     window = ax.product([g.rhs_shape[axis] for axis in g.specs.rhs_spec[2:]])
-    return last and window > 1 and places <= window
+    return batch < feature and window > 1 and places <= window
 
 
 def emit_weights(
@@ -128,12 +130,20 @@ class _Weights:
 
     # --- tables ---
 
-    def table(self, extents: Sequence[int], steps: Sequence[int]) -> Buffer:
-        """A buffer of offsets, row-major."""
+    def table(
+        self, extents: Sequence[int], steps: Sequence[int], pieces: tuple[int, int] = (1, 0)
+    ) -> Buffer:
+        """A buffer of offsets, row-major.
+
+        With `pieces`, (rows, distance), those of the nth piece of so many rows count from where n
+        times that distance for each of its rows leads.
+        """
+        each, distance = pieces
         made = self.builder.temporary(I64, ax.product(extents))
         with self.builder.nest(extents) as index:
             place = flat(index, ax.row_major_strides(extents))
-            self.builder.store(made, place, kernel.add(kernel.index(0), flat(index, steps)))
+            piece = kernel.mul(kernel.div(place, kernel.index(each)), each * distance)
+            self.builder.store(made, place, kernel.sub(flat(index, steps), piece))
         return made
 
     def tables(self, phase: Phase) -> tuple[Buffer, Buffer, Buffer]:
@@ -148,7 +158,14 @@ class _Weights:
         segments = [(axis.window_count, axis.gap * n) for axis, n in zip(phase, steps, strict=True)]
         segments[0] = (self.height, segments[0][1])
         extents, gaps = zip(*(segments[:-1] or [(1, 0)]), strict=True)
-        return rows, self.table(counts, [*targets, self.all_features]), self.table(extents, gaps)
+        each = self.piece(phase)
+        targets = self.table(counts, [*targets, self.all_features], (each, self.all_features))
+        return rows, targets, self.table(extents, gaps)
+
+    def piece(self, phase: Phase) -> int:
+        """Rows of a phase that a task has: whole strips."""
+        total = ax.product([axis.count for axis in phase]) * self.channels
+        return -(-total // (self.splits * STRIP)) * STRIP
 
     # --- loops ---
 
@@ -201,7 +218,7 @@ class _Weights:
         inner = ax.product([axis.window_count for axis in phase[1:]])
         self.pack(phase, image, row, height, group)
         total = ax.product([axis.count for axis in phase]) * self.channels
-        each = -(-total // (self.splits * STRIP)) * STRIP
+        each = self.piece(phase)
         first = kernel.mul(split, each)
         count = kernel.minimum(kernel.sub(kernel.index(total), first), kernel.index(each))
         begins = [axis.begin for axis in phase]
@@ -212,6 +229,7 @@ class _Weights:
         )
         target = kernel.add(part, place * self.channels * self.all_features)
         target = kernel.add(target, kernel.mul(group, self.features))
+        target = kernel.add(target, kernel.mul(first, self.all_features))
         if len(phase) == 1:
             segs, length = kernel.index(1), height
         else:
