@@ -63,7 +63,7 @@ define void @driver_test(ptr %x, ptr %t, ptr %y, ptr %scratch) {{
   ret void
 }}
 """
-    address = compile_driver(source, "driver_test")
+    address = compile_driver(source, "driver_test").address
     x, t, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), np.zeros(4, np.float32)
     scratch = np.zeros(4096, np.uint8)
     pointers = [a.ctypes.data for a in (x, t, y, scratch)]

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from tetrax import dtypes
 from tetrax._lazy import lazy_module
+from tetrax.compiler import kept
 from tetrax.compiler.executable import Executable
 from tetrax.compiler.references import LATER, NEVER, NOW, Run, reference_run, when_to_compile
 from tetrax.config import config, settings, settings_now
@@ -121,10 +123,16 @@ def _compiled(primitive: Primitive, arrays: Sequence[Array], params: dict) -> li
         return pipeline.compile_program(_single_equation(primitive, avals, params))(arrays)
     if executable is None:
         executable = pipeline.compile_program(_single_equation(primitive, avals, params))
-        if len(cache) >= _LIMIT:
-            cache.clear()
         cache[key] = executable
+        executable.kept = kept.keep(executable.nbytes, partial(_forget, cache, key))
+    elif executable.kept is not None:
+        kept.use(executable.kept)
     return executable(arrays)
+
+
+def _forget(cache: dict[Any, Executable], key: Any) -> bool:
+    cache.pop(key, None)
+    return True
 
 
 def _cache_for(params: dict) -> dict[Any, Executable]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from tetrax import errors
 from tetrax._lazy import lazy_module
+from tetrax.compiler import kept
 from tetrax.compiler.steps import HostFunction
 from tetrax.config import config
 from tetrax.ir.types import ShapedArray, storage_dtype
@@ -63,8 +64,21 @@ class Executable:
         self.context = next(_contexts)
         self.has_loops = has_loops
         self._keep = keep
+        # Its place among what the process keeps, if a cache holds it.
+        self.kept: kept.Entry | None = None
         if host_functions:
             _executables[self.context] = self
+
+    def __del__(self) -> None:
+        if self.kept is not None:
+            kept.drop(self.kept)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of code and constants."""
+        owners = {id(handle.owner): handle.owner for handle in self._keep or ()}
+        code = sum(getattr(owner, "nbytes", 0) for owner in owners.values())
+        return code + sum(constant.nbytes for constant in self.constants)
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """Results for operands of the types `in_avals`, or differing only in the weak type."""

@@ -65,20 +65,20 @@ def compile_program(closed: ClosedProgram) -> Executable:
     """Machine code for `closed`, whose constants must be concrete."""
     steps, module, arena_bytes = lower(closed)
     called = list(kernel_steps(steps))
-    handles = compile_kernels([step.kernel for step in called])
+    handles = compile_kernels([step.kernel for step in called], temporary=True)
     symbols = {s: handle.symbol for s, handle in zip(called, handles, strict=True)}
     engine.define(HOST_CALL_SYMBOL, HOST_CALL_ADDRESS)
     body = DriverText(symbols).text("{name}", steps)
     name = "tetrax_driver_" + hashlib.sha256(body.encode()).hexdigest()[:24]
-    address = compile_driver(body.replace("@{name}", f"@{name}"), name)
+    driver = compile_driver(body.replace("@{name}", f"@{name}"), name, handles)
     return Executable(
-        address,
+        driver.address,
         closed.in_avals,
         closed.out_avals,
         module.constants,
         arena_bytes,
         module.host_functions,
-        keep=handles,
+        keep=(driver, *handles),
         has_loops=has_loops(closed),
     )
 

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from tetrax import dtypes
+from tetrax.compiler import kept
 from tetrax.compiler.eager import CALLS_BEFORE_COMPILING, executable_of
+from tetrax.compiler.executable import Executable
 from tetrax.compiler.passes.dce import eliminate_dead_code
 from tetrax.compiler.passes.inline import inline
 from tetrax.compiler.references import LARGE, LATER, NEVER, NOW, when_to_compile
@@ -152,11 +155,19 @@ class _Table:
             return ordinary(*operands, *static, **kwargs)
         plan = None
         if now.direct and len(operands) == self.operands and not _is_special(static, kwargs):
-            plan = make_plan(ordinary, operands, static, kwargs)
+            plan = make_plan(ordinary, operands, static, kwargs, partial(self._keep, key))
         if len(self.plans) >= _LIMIT:
             self.plans.clear()
         self.plans[key] = plan or ordinary
         return plan(*operands) if plan else ordinary(*operands, *static, **kwargs)
+
+    def _keep(self, key: Any, executable: Executable) -> None:
+        """Count the code of a plan in, so that it goes when there is too much."""
+        executable.kept = kept.keep(executable.nbytes, partial(self._forget, key))
+
+    def _forget(self, key: Any) -> bool:
+        self.plans.pop(key, None)
+        return True
 
 
 def _typed(values: tuple) -> tuple:
@@ -188,9 +199,16 @@ def _is_64_bits(value: Any) -> bool:
 
 
 def make_plan(
-    function: Callable[..., Any], operands: Sequence[Any], static: tuple, kwargs: dict
+    function: Callable[..., Any],
+    operands: Sequence[Any],
+    static: tuple,
+    kwargs: dict,
+    keep: Callable[[Executable], None],
 ) -> Plan | None:
-    """The function for operands of these types as a plan, or None where there can be none."""
+    """The function for operands of these types as a plan, or None where there can be none.
+
+    `keep` is told of what is compiled, now or later.
+    """
     if not all(type(x) is Array or type(x) in NUMBERS for x in operands):
         return None
     values: list[Any] = [as_value(x) for x in operands]
@@ -213,25 +231,28 @@ def make_plan(
     if when != NEVER and not operands:
         return None  # large and constant: NumPy's views need no memory
     if when == NOW:
-        return _compiled(closed)
+        return _compiled(closed, keep)
     repeated = replay(closed, is_number)
-    return repeated if when == NEVER else _compiled_later(repeated, closed)
+    return repeated if when == NEVER else _compiled_later(repeated, closed, keep)
 
 
 def _when(closed: ClosedProgram) -> str:
     """When to compile the program instead of repeating its operations."""
     found = NEVER
+    alone = sum(eqn.primitive.cost > 0 or eqn.primitive.folds for eqn in closed.eqns) <= 1
     for eqn in closed.eqns:
         avals: list[ShapedArray] = [atom.aval for atom in eqn.invars]
-        when = when_to_compile(eqn.primitive, avals, [v.aval for v in eqn.outvars], eqn.params)
+        outs = [var.aval for var in eqn.outvars]
+        when = when_to_compile(eqn.primitive, avals, outs, eqn.params, alone)
         if when == NOW or eqn.primitive.structure is not None:
             return NOW
         found = LATER if when == LATER else found
     return found
 
 
-def _compiled(closed: ClosedProgram) -> Plan:
+def _compiled(closed: ClosedProgram, keep: Callable[[Executable], None]) -> Plan:
     executable = executable_of(closed)
+    keep(executable)
 
     def plan(*operands: Any) -> Any:
         values: list[Any] = [as_value(x) for x in operands]
@@ -240,7 +261,7 @@ def _compiled(closed: ClosedProgram) -> Plan:
     return plan
 
 
-def _compiled_later(first: Plan, closed: ClosedProgram) -> Plan:
+def _compiled_later(first: Plan, closed: ClosedProgram, keep: Callable[[Executable], None]) -> Plan:
     calls, compiled = 0, None
 
     def plan(*operands: Any) -> Any:
@@ -249,7 +270,7 @@ def _compiled_later(first: Plan, closed: ClosedProgram) -> Plan:
             return compiled(*operands)
         calls += 1
         if calls == CALLS_BEFORE_COMPILING:
-            compiled = _compiled(closed)
+            compiled = _compiled(closed, keep)
         return first(*operands)
 
     return plan

@@ -41,25 +41,42 @@ _EXACT = frozenset(
     )
 )
 
+# Those of them that NumPy does with vector instructions: alone they gain little by being compiled.
+_QUICK = _EXACT - {"sign", "round", "select_n", "clamp", "convert_element_type"}
+_QUICK_SIZE = 1 << 20
+# And one that it does element by element.
+_SLOW_SIZE = {"select_n": 1 << 12}
+
 NEVER, LATER, NOW = "never", "later", "now"
 
 
 def when_to_compile(
-    primitive: Primitive, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
+    primitive: Primitive,
+    avals: Sequence[ShapedArray],
+    outs: Sequence[ShapedArray],
+    params: dict,
+    alone: bool = True,
 ) -> str:
-    """When an eager call should be compiled: NEVER, LATER (after some calls), or NOW."""
+    """When an eager call should be compiled: NEVER, LATER (after some calls), or NOW.
+
+    `alone`: it would be a program of its own, so that nothing is saved but its own time.
+    """
     if primitive.reference is None or primitive.runs_compiled(avals, params):
         return NOW
     size = max([aval.size for aval in (*avals, *outs)], default=0)
     flops = getattr(primitive, "flops", None)
     if flops is not None and size >= _MANY_ELEMENTS_OF_PRODUCTS:
         return NOW if flops(avals, params) >= _MANY_FLOPS else NEVER
-    if size < LARGE or (primitive.kernel is None and primitive.emit is None):
+    if size < _SLOW_SIZE.get(primitive.name, LARGE) or (
+        primitive.kernel is None and primitive.emit is None
+    ):
         return NEVER
-    if primitive.cost == 0 and not primitive.folds:
+    if primitive.cost == 0 and not primitive.folds and primitive.name not in _SLOW_SIZE:
         return NEVER  # NumPy's views move nothing
     if primitive.name not in _EXACT or any(aval.dtype.kind == "c" for aval in avals):
         return NOW
+    if alone and size < _QUICK_SIZE and primitive.name in _QUICK:
+        return NEVER
     return NOW if size >= _AT_ONCE else LATER
 
 

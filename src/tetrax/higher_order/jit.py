@@ -6,18 +6,20 @@ import functools
 import inspect
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from tetrax import tree
+from tetrax.compiler import kept
 from tetrax.compiler.eager import executable_of
 from tetrax.compiler.executable import take_exception
 from tetrax.config import Settings, config, settings, settings_now
 from tetrax.higher_order.call import call_p, hoist_tracers
 from tetrax.higher_order.stages import Lowered, Traced
-from tetrax.ir.program import ClosedProgram
 from tetrax.runtime.array import Array, as_value, borrowed
 from tetrax.runtime.native_call import FAILED, MISMATCH, Runner
 from tetrax.tracebacks import hide_internals
@@ -31,11 +33,12 @@ from tetrax.transforms.flat import (
 )
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Staged:
     """A function traced at certain types; `hoisted` are outer tracers it closes over."""
 
-    closed: ClosedProgram
+    # None once the program was dropped: see `_drop_old_programs`.
+    closed: Any
     out_tree: Any
     hoisted: list[Any]
     donated: tuple[int, ...]
@@ -47,6 +50,9 @@ class Staged:
     single: bool
     # Runs the program on arrays of its types; see `runtime/native_call.py`.
     run: Runner | None = None
+    # Takes this out of the cache it is in, unless it is in use.
+    forget: Callable[[Staged], bool] | None = None
+    kept: kept.Entry | None = None
 
     @property
     def donated_flags(self) -> tuple[bool, ...]:
@@ -58,7 +64,14 @@ class Staged:
         if self.run is None:
             executable = executable_of(self.closed)
             self.run = executable.run_single if self.single else executable.run
+            if self.forget is not None:
+                self.kept = kept.keep(executable.nbytes, partial(_release, weakref.ref(self)))
+                _drop_old_programs(self)
         return self.run
+
+    def __del__(self) -> None:
+        if self.kept is not None:
+            kept.drop(self.kept)
 
     def finish(self, leaves: Sequence[Any], outs: Any) -> Any:
         """What the function returns, from what the program gave."""
@@ -82,6 +95,20 @@ class Options:
 
 
 _LEAF = tree.structure(0)
+
+
+# What was compiled last, and still has its program; the program of others is traced again in the
+# rare case that it is needed after that (the function is differentiated, say).
+_with_programs: deque[weakref.ref[Staged]] = deque()
+_MOST_PROGRAMS = 128
+
+
+def _drop_old_programs(latest: Staged) -> None:
+    _with_programs.append(weakref.ref(latest))
+    while len(_with_programs) > _MOST_PROGRAMS:
+        oldest = _with_programs.popleft()()
+        if oldest is not None:
+            oldest.closed = None
 
 
 # Arguments of these types need no flattening.
@@ -167,6 +194,7 @@ class Jitted:
                 return staged.finish(values, outs)
         if direct:
             values = self._values(leaves, args, kwargs)
+        self._restore(staged, args, kwargs, values)
         outs = self._bind(staged, values)
         return outs[0] if staged.single else tree.unflatten(staged.out_tree, outs)
 
@@ -197,6 +225,7 @@ class Jitted:
         static, leaves, structure = self._flatten(args, kwargs)
         leaves = self._values(leaves, args, kwargs)
         staged = self._find((settings(), static, structure), leaves, args, kwargs)
+        self._restore(staged, args, kwargs, leaves)
         _, in_tree = self._dynamic(args, kwargs)
         return Traced(self.__name__, staged.closed, in_tree, staged.out_tree, staged.donated_flags)
 
@@ -272,7 +301,16 @@ class Jitted:
             staged = self._stage(call, args, kwargs, leaves)
             if not staged.hoisted and not config.check_tracer_leaks:
                 self._cache[key] = staged
+                staged.forget = partial(_forget, weakref.ref(self), key)
+        elif staged.kept is not None:
+            kept.use(staged.kept)
         return staged
+
+    def _restore(self, staged: Staged, args: tuple, kwargs: dict, leaves: list[Any]) -> None:
+        """Trace again where the program has been dropped."""
+        if staged.closed is None:
+            call = (staged.settings, staged.static, staged.structure)
+            staged.closed = self._stage(call, args, kwargs, leaves).closed
 
     def _stage(
         self, call: tuple[Settings, Any, Any], args: tuple, kwargs: dict, leaves: list[Any]
@@ -315,6 +353,20 @@ class Jitted:
             if k not in names
         }
         return tuple(tree.leaves((tuple(marks), by_name)))
+
+
+def _release(reference: weakref.ref[Staged]) -> bool:
+    staged = reference()
+    return staged is None or staged.forget is None or staged.forget(staged)
+
+
+def _forget(owner: weakref.ref[Jitted], key: Any, staged: Staged) -> bool:
+    jitted = owner()
+    if jitted is not None:
+        if jitted._last is staged:
+            return False
+        jitted._cache.pop(key, None)
+    return True
 
 
 def _warn_unusable(avals: Sequence[Any], donated: Sequence[bool], out_avals: Sequence[Any]) -> None:

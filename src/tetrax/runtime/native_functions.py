@@ -7,6 +7,7 @@ is no CPython, or `TETRAX_NATIVE_CALLS=0`, everything that uses them has a twin 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import platform
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from tetrax.runtime import llvm
+from tetrax.runtime import disk_cache, llvm
 from tetrax.runtime.native_functions_text import (
     ADDRESS_SYMBOL,
     CALL_SYMBOL,
@@ -55,7 +56,7 @@ def _definitions() -> dict[str, _MethodDefinition]:
         llvm.engine.define(name, address)
     text = functions_text()
     symbols = [CALL_SYMBOL, ADDRESS_SYMBOL]
-    addresses = llvm.engine.link(llvm.compile_object(text), symbols, text)
+    addresses = llvm.engine.link(_object(text), symbols, text)
     return {
         CALL_SYMBOL: _MethodDefinition(
             b"run", addresses[CALL_SYMBOL], _METH_FASTCALL, b"Run a compiled program."
@@ -64,6 +65,17 @@ def _definitions() -> dict[str, _MethodDefinition]:
             b"address_of", addresses[ADDRESS_SYMBOL], _METH_O, b"The address of an array."
         ),
     }
+
+
+def _object(text: str) -> bytes:
+    """The object code of the text, which changes with this package only."""
+    parts = (text, llvm.VERSION, *llvm.host_cpu(), llvm.host_architecture())
+    key = "native-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    code = disk_cache.library.read(key)
+    if code is None:
+        code = llvm.compile_object(text)
+        disk_cache.library.write(key, code)
+    return code
 
 
 def make(symbol: str, held: Any) -> Callable[..., Any]:

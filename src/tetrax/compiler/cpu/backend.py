@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tetrax.compiler.cpu.bounds import register_kernel
 from tetrax.compiler.cpu.emit import FunctionText, emit_kernel, module_text
@@ -26,11 +27,15 @@ class KernelHandle:
 
     symbol: str
     address: int
+    # What keeps the code in memory; None for code that is there for ever.
+    owner: Any = None
 
 
-def compile_kernels(kernels: Sequence[Kernel]) -> list[KernelHandle]:
+def compile_kernels(kernels: Sequence[Kernel], temporary: bool = False) -> list[KernelHandle]:
     """Compile kernels, each distinct text once in the process and, with a disk cache, once on the
     machine.
+
+    Temporary code goes when nobody holds a handle of it.
     """
     target = host_target()
     bounds = bool(config.check_bounds)
@@ -43,15 +48,28 @@ def compile_kernels(kernels: Sequence[Kernel]) -> list[KernelHandle]:
     if bounds:
         for symbol, kernel in zip(symbols, kernels, strict=True):
             register_kernel(_number(symbol), kernel)
-    missing = {
-        symbol: kernel
-        for symbol, kernel in zip(symbols, kernels, strict=True)
-        if llvm.engine.known(symbol) is None
-    }
+    handles: dict[str, KernelHandle] = {}
+    missing: dict[str, Kernel] = {}
+    for symbol, kernel in zip(symbols, kernels, strict=True):
+        found = _found(symbol, temporary)
+        if found is None:
+            missing[symbol] = kernel
+        else:
+            handles[symbol] = KernelHandle(symbol, *found)
     todo = list(missing.items())
     for at in range(0, len(todo), BATCH):
-        _compile_batch(todo[at : at + BATCH], target, bounds)
-    return [KernelHandle(symbol, _known(symbol)) for symbol in symbols]
+        addresses, owner = _compile_batch(todo[at : at + BATCH], target, bounds, temporary)
+        for symbol, address in addresses.items():
+            handles[symbol] = KernelHandle(symbol, address, owner)
+    return [handles[symbol] for symbol in symbols]
+
+
+def _found(symbol: str, temporary: bool) -> tuple[int, Any] | None:
+    """Address and owner of code that is there already."""
+    if temporary:
+        return llvm.engine.held(symbol)
+    address = llvm.engine.known(symbol)
+    return None if address is None else (address, None)
 
 
 def kernel_llvm(kernel: Kernel) -> str:
@@ -61,19 +79,26 @@ def kernel_llvm(kernel: Kernel) -> str:
     return module_text([_emit(symbol, kernel, target, bool(config.check_bounds))])
 
 
-def compile_driver(source: str, symbol: str) -> int:
-    """The address of a function given as LLVM IR text that may call kernels and library routines by
-    symbol.
+def compile_driver(
+    source: str, symbol: str, kernels: Sequence[KernelHandle] | None = None
+) -> KernelHandle:
+    """The function given as LLVM IR text, which may call kernels and library routines by symbol.
+
+    With `kernels`, those that it calls, it is temporary code and keeps theirs.
     """
-    known = llvm.engine.known(symbol)
-    if known is not None:
-        return known
+    found = _found(symbol, temporary=kernels is not None)
+    if found is not None:
+        return KernelHandle(symbol, *found)
     key = _digest(source, host_target().key, llvm.VERSION)
     code = disk_cache.programs.read(key)
     if code is None:
         code = llvm.compile_object(source)
         disk_cache.programs.write(key, code)
-    return llvm.engine.link(code, [symbol], source)[symbol]
+    if kernels is None:
+        return KernelHandle(symbol, llvm.engine.link(code, [symbol], source)[symbol])
+    using = {kernel.symbol: (kernel.address, kernel.owner) for kernel in kernels}
+    addresses, owner = llvm.engine.link_temporary(code, [symbol], source, using)
+    return KernelHandle(symbol, addresses[symbol], owner)
 
 
 def link_library(
@@ -82,7 +107,7 @@ def link_library(
     """Addresses of library routines; their text is made only where the disk has no object."""
     target = host_target()
     key = _digest("library", *symbols, target.key, llvm.VERSION, code_version(), str(optimise))
-    return _linked(disk_cache.library, key, symbols, lambda: text(target), optimise)
+    return _linked(disk_cache.library, key, symbols, lambda: text(target), optimise)[0]
 
 
 def _linked(
@@ -91,8 +116,10 @@ def _linked(
     symbols: Sequence[str],
     text: Callable[[], str],
     optimise: bool = False,
-) -> dict[str, int]:
-    """Addresses of symbols in the object kept under a key, which is made from `text()` if need be.
+    temporary: bool = False,
+) -> tuple[dict[str, int], Any]:
+    """Addresses of symbols in the object kept under a key, which is made from `text()` if need be,
+    and the owner of the code.
 
     Beside the object the store keeps the symbols that it refers to.
     """
@@ -105,17 +132,22 @@ def _linked(
         declared = "\n".join(f"declare void @{name}()" for name in needed).encode()
         store.write(names[0], declared)
         store.write(names[1], code)
-    return llvm.engine.link(code, list(symbols), declared.decode())
+    if temporary:
+        return llvm.engine.link_temporary(code, symbols, declared.decode())
+    return llvm.engine.link(code, symbols, declared.decode()), None
 
 
-def _compile_batch(batch: list[tuple[str, Kernel]], target: Target, bounds: bool) -> None:
+def _compile_batch(
+    batch: list[tuple[str, Kernel]], target: Target, bounds: bool, temporary: bool
+) -> tuple[dict[str, int], Any]:
     # the symbols are hashes of all that the code depends on, so they alone name the object
     symbols = [symbol for symbol, _ in batch]
-    _linked(
+    return _linked(
         disk_cache.programs,
         _digest("batch", *symbols),
         symbols,
         lambda: module_text([_emit(symbol, kernel, target, bounds) for symbol, kernel in batch]),
+        temporary=temporary,
     )
 
 
@@ -139,9 +171,3 @@ def _digest(*parts: str) -> str:
         hashed.update(part.encode())
         hashed.update(b"\0")
     return hashed.hexdigest()
-
-
-def _known(symbol: str) -> int:
-    address = llvm.engine.known(symbol)
-    assert address is not None
-    return address
