@@ -14,12 +14,12 @@ Every flag that JAX has too answers to JAX's spelling: `config.update("jax_enabl
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import threading
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
+from ._lazy import lazy_module
 from ._settings_without_effect import WITHOUT_EFFECT
 
 __all__ = [
@@ -62,6 +62,8 @@ __all__ = [
     "transfer_guard_device_to_host",
     "transfer_guard_host_to_device",
 ]
+
+difflib = lazy_module("difflib")
 
 T = TypeVar("T")
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from tetrax import tree
 from tetrax._lazy import lazy_module
-from tetrax.compiler.executable import Executable
+from tetrax.compiler.executable import Executable, take_exception
 from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import as_value
 from tetrax.runtime.devices import SingleDeviceSharding, default_device
+from tetrax.runtime.native_call import FAILED, MISMATCH
 
 inspect = lazy_module("tetrax.compiler.inspect")
 pipeline = lazy_module("tetrax.compiler.pipeline")
@@ -144,6 +145,11 @@ class Compiled:
                 "Function compiled with input pytree does not match the input pytree it was called "
                 f"with: compiled for {self.lowered.in_tree}, called with {in_tree}"
             )
+        outs = self.executable.run(*leaves)
+        if outs is not MISMATCH and outs is not FAILED:
+            return tree.unflatten(self.lowered.out_tree, outs)
+        if outs is FAILED:
+            raise take_exception()
         values = [as_value(x) for x in leaves]
         for value, aval in zip(values, self.executable.in_avals, strict=True):
             if not value.aval.same_type(aval):

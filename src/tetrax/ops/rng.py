@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -245,8 +246,10 @@ def _philox_at(
     return k.convert(value, element_type(out.dtype))
 
 
-# Where `rng_uniform` draws from: a state of the process, as the operation has none of its own.
-_process_generator = np.random.default_rng(0)
+@cache
+def _process_generator() -> np.random.Generator:
+    """Where `rng_uniform` draws from: a state of the process, as the operation has none itself."""
+    return np.random.default_rng(0)
 
 
 class RngUniform(Primitive):
@@ -268,8 +271,8 @@ class RngUniform(Primitive):
 
     def reference(self, a, b, *, shape):
         if a.dtype.kind in "iu":
-            return _process_generator.integers(a, b, shape).astype(a.dtype)
-        return _process_generator.uniform(a, b, shape).astype(a.dtype)
+            return _process_generator().integers(a, b, shape).astype(a.dtype)
+        return _process_generator().uniform(a, b, shape).astype(a.dtype)
 
     def stablehlo(self, context, operands, outs, *, shape):
         return context.rng_uniform(operands, outs)

@@ -11,13 +11,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from tetrax._lazy import lazy_module
 from tetrax.config import config
+
+tempfile = lazy_module("tempfile")
 
 LIMIT_BYTES = 512 << 20
 _MAGIC = b"tetrax-object-1\n"

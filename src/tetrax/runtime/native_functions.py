@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
-import platform
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -27,7 +27,7 @@ from tetrax.runtime.native_functions_text import (
 @cache
 def work() -> bool:
     """Whether this interpreter can call machine code directly."""
-    if platform.python_implementation() != "CPython":
+    if sys.implementation.name != "cpython":
         return False
     return os.environ.get("TETRAX_NATIVE_CALLS", "1") != "0"
 
