@@ -135,6 +135,7 @@ def test_temporary_code_goes_with_its_owner():
     symbols = [f"brief_{name}" for name in NAMES]
     engine = llvm.Engine()
     engine.define("given", ADD_ONE)
+    gc.collect()
     before = code_memory.used_bytes()
     code = llvm.compile_object(source)
     addresses, owner = engine.link_temporary(code, symbols, source)
@@ -154,6 +155,7 @@ def test_temporary_code_goes_with_its_owner():
 
 @takes_elf
 def test_a_thousand_small_objects_take_little():
+    gc.collect()
     before, owners = code_memory.used_bytes(), []
     for i in range(100):
         source = f"define i64 @small_{i}(i64 %x) {{\n  %y = add i64 %x, {i}\n  ret i64 %y\n}}\n"

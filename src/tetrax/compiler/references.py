@@ -141,6 +141,7 @@ def _run_one(function: Callable[..., Any], aval: ShapedArray) -> Run:
         # As `wrap` does, without a call.
         array = _new(Array)
         array._npy = out
+        array._owner = None
         array.aval = aval
         return array
 

@@ -216,7 +216,8 @@ def _function(planner: _Planner, place: int, aval: ShapedArray) -> Callable[...,
         lines += ["finally: restore(token)"]
     else:
         lines += body
-    lines += ["out = new(Array)", f"out._npy = v{place}", "out.aval = aval", "return out"]
+    lines += ["out = new(Array)", f"out._npy = v{place}", "out._owner = None"]
+    lines += ["out.aval = aval", "return out"]
     text = f"def plan({', '.join(operands)}):\n" + "".join(f"    {line}\n" for line in lines)
     exec(text, names)
     return names["plan"]

@@ -41,6 +41,7 @@ class Array(Value):
 
     def __init__(self, npy: np.ndarray, aval: ShapedArray, device: Device | None = None) -> None:
         self._npy = npy
+        self._owner = None
         self.aval = aval
         if device is not None:
             self._placed = device
@@ -267,7 +268,6 @@ def _address_of(array: Array) -> int:
 _LATE: dict[str, Callable[[Array], Any]] = {
     "_npy": _npy_of,
     "_address": _address_of,
-    "_owner": lambda array: None,
     "_placed": lambda array: None,
 }
 
@@ -290,6 +290,7 @@ def wrap(npy: Any, aval: ShapedArray) -> Array:
     # Not by the constructor: this is half of what a small operation costs.
     array = _new(Array)
     array._npy = npy if type(npy) is np.ndarray else np.asarray(npy)
+    array._owner = None
     array.aval = aval
     return array
 

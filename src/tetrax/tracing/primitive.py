@@ -119,7 +119,7 @@ class Primitive:
 
     @rule
     def piecewise(self, avals: Sequence[ShapedArray], params: dict) -> bool:
-        """Whether `kernel` chooses by the index in a way that a loop can be cut for, but no fold."""
+        """Whether `kernel` chooses by the index so that a loop can be cut for it, but no fold."""
         return False
 
     kernel: Any = None
