@@ -82,7 +82,7 @@ _overrides = _ThreadOverrides()
 
 # How many `with` blocks are open in any thread: while there are none, reading a flag is one look.
 _open_scopes = 0
-_scopes_lock = threading.Lock()
+_scopes_lock = threading.RLock()
 
 
 def _count_scopes(change: int) -> None:

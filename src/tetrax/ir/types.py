@@ -120,12 +120,13 @@ _types: dict[tuple, _Reference] = {}
 # References to types that are gone; taken out of the table under the lock, where no other thread
 # can have put a new one in their place meanwhile.
 _gone: deque[_Reference] = deque()
-_lock = threading.Lock()
+# Reentrant: making an object may run finalisers, which may ask for a type.
+_lock = threading.RLock()
 
 
 def _renew_lock() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_renew_lock)
@@ -140,13 +141,14 @@ def _find_or_make(shape: Sequence[int], dtype: Any, weak_type: bool) -> ShapedAr
             dead = _gone.popleft()
             if _types.get(dead.key) is dead:
                 del _types[dead.key]
+        made = object.__new__(ShapedArray)
+        made.shape, made.dtype, made.weak_type = key
+        new = _Reference(made, _gone.append)
+        new.key = key
         reference = _types.get(key)
         found = None if reference is None else reference()
         if found is None:
-            found = object.__new__(ShapedArray)
-            found.shape, found.dtype, found.weak_type = key
-            reference = _types[key] = _Reference(found, _gone.append)
-            reference.key = key
+            found, _types[key] = made, new
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import struct
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -27,8 +28,10 @@ from tetrax.runtime.native_functions_text import (
 @cache
 def work() -> bool:
     """Whether this interpreter can call machine code directly."""
-    if sys.implementation.name != "cpython":
+    if sys.implementation.name != "cpython" or struct.calcsize("P") != 8:
         return False
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return False  # the text relies on the lock
     return os.environ.get("TETRAX_NATIVE_CALLS", "1") != "0"
 
 
