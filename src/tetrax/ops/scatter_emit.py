@@ -1,8 +1,8 @@
 """The loop nest of a scatter: over index vectors, inside them over the window.
 
-Many sums are shared between threads in one of two ways, which sizes alone choose. Where windows are
-long, every task writes its own columns of them. Otherwise every task adds a share of the updates to
-copies of the result of its own, and the copies are added up in order.
+Many sums are shared between threads in one of two ways, which sizes alone choose. Where the result
+is small, every task adds a share of the updates to copies of its own, and the copies are added up
+in order. Otherwise, where windows are long, every task writes its own columns of them.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class ScatterWriter:
         if is_complex(out.dtype) and self.combine is not None:
             self.spare = (self.builder.temporary(out.buffer.element, 1), 0)
         many = ax.product(updates.shape) >= MANY_UPDATES and self.spare is None
-        if many and window and window[-1] >= LONG_WINDOW and window[-1] % FEW_TASKS == 0:
-            self._by_columns(indices, updates, out, batch, window)
-        elif many and batch and self._has_room(updates, out, batch):
+        if many and batch and self._has_room(updates, out, batch):
             self._by_copies(indices, updates, out, batch, window)
+        elif many and window and window[-1] >= LONG_WINDOW and window[-1] % FEW_TASKS == 0:
+            self._by_columns(indices, updates, out, batch, window)
         else:
             with self.builder.nest(batch) as position:
                 self._vector(indices, updates, out, position, window)
