@@ -77,6 +77,7 @@ class Run:
     modules: dict[str, ModuleType]
     machine: Machine
     path: Path | None
+    quick: bool = False
     sections: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -87,7 +88,8 @@ class Run:
     def record(self) -> dict[str, Any]:
         """What the JSON file holds."""
         versions = {name: libraries.version(module) for name, module in self.modules.items()}
-        return {**self.sections, "machine": {**self.machine.record(), "versions": versions}}
+        machine = {**self.machine.record(), "versions": versions, "quick": self.quick}
+        return {**self.sections, "machine": machine}
 
     def add(self, section: str, measured: Any, line: str) -> None:
         """Show a result, and write all that there is so far."""
@@ -150,7 +152,7 @@ def main() -> None:
         f"copies {machine.copy_bytes / 1e9:.1f} GB/s",
         highlight=False,
     )
-    run = Run(console, modules, machine, options.json)
+    run = Run(console, modules, machine, options.json, options.quick)
     if options.compile:
         measure_compilation(run, options.rows, options.quick)
     if options.dispatch:

@@ -99,8 +99,17 @@ def _machine(machine: Record) -> str:
         "its arithmetic or its memory traffic at these speeds.\n\n"
         "Ratios are Tetrax's time to the other's: below 1, Tetrax is faster. All libraries ran in "
         "one process, in turns, warmed up; times are medians. JAX's programs are jitted, "
-        "PyTorch's are the better of eager and `torch.compile`. Results were compared first.\n"
+        f"PyTorch's are {_torch_form(machine)}. Results were compared first.\n"
     )
+
+
+def _torch_form(machine: Mapping[str, Any]) -> str:
+    if machine.get("quick"):
+        return (
+            "eager: this was a run of few repeats (`--quick`) on a machine with other work, and "
+            "leaves `torch.compile` out"
+        )
+    return "the better of eager and `torch.compile`"
 
 
 def _summary(rows: list[Record]) -> str:
