@@ -153,6 +153,16 @@ def test_no_loop_is_left_to_the_driver(make):
     assert {type(step) for step in steps} == {KernelStep}
 
 
+def test_carries_of_64_bit_integers():
+    x = np.arange(12).reshape(3, 4)
+    turn = lambda carry, row: (carry + row, carry)
+    with tetrax.enable_x64(True):
+        last, before = tetrax.jit(lambda x: tetrax.lax.scan(turn, x[0] * 0, x))(x)
+    assert last.dtype == np.int64
+    np.testing.assert_array_equal(last, x.sum(0))
+    np.testing.assert_array_equal(before, np.cumsum(x, 0) - x)
+
+
 def test_loop_between_lanes_is_left_to_the_driver():
     steps, _, _ = lower(tetrax.jit(not_a_masked_loop(tetrax)).trace(START).jaxpr)
     assert any(isinstance(step, LoopStep) for step in steps)

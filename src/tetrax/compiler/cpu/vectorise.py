@@ -282,7 +282,8 @@ def _plan_around_loops(emitter: Emitter, loop: Loop) -> LoopPlan | None:
         node.op == "iterate" and emitter.traits(node).unsafe for node in nodes
     ):
         return None
-    bits = max(node.type.bits for node in nodes if node.type is not I64 and not node.type.is_bool)
+    sizes = [node.type.bits for node in nodes if node.type is not I64 and not node.type.is_bool]
+    bits = max(sizes, default=0)
     lanes = emitter.target.natural_lanes(max(bits, *(s.buffer.element.bits for s in stores)))
     # Steps depend on each other, so several registers a carry keep the machine busy.
     lanes *= 4 if len(carried) <= _FEW_CARRIES else 2 if len(carried) <= 2 * _FEW_CARRIES else 1
