@@ -16,7 +16,7 @@ from tetrax.ir import scalar as s
 from tetrax.ir.atoms import Atom, Literal, Var
 from tetrax.ir.kernel_constants import const
 from tetrax.ir.kernel_expr import Buffer, Expr, walk
-from tetrax.ir.kernel_index import affine_of
+from tetrax.ir.kernel_index import stride_of
 from tetrax.ir.program import Equation
 from tetrax.ir.types import storage_dtype
 from tetrax.ir.views import View, element_type, is_complex, parts
@@ -194,25 +194,11 @@ def prefers_inner_fold(values: Sequence[Expr], variable: Expr) -> bool:
         inner = node.data.variables[-1]
         loads = [n for n in walk([node]) if n.op == "load"]
         if any(
-            stride(n.args[0], inner) == 1 and stride(n.args[0], variable) not in (0, 1)
+            stride_of(n.args[0], inner) == 1 and stride_of(n.args[0], variable) not in (0, 1)
             for n in loads
         ):
             return True
     return False
-
-
-def stride(offset: Expr, variable: Expr) -> int | None:
-    """The step of an affine offset along a variable; None where it is not affine."""
-    if variable not in offset.free:
-        return 0
-    terms, _ = affine_of(offset)
-    total = 0
-    for term, coefficient in terms:
-        if term is variable:
-            total += coefficient
-        elif variable in term.free:
-            return None
-    return total
 
 
 def row_major(shape: Sequence[int], index: Sequence[Expr]) -> Expr:

@@ -98,6 +98,17 @@ def _scale(a: Affine, factor: int) -> Affine:
     return tuple((term, c * factor) for term, c in a[0]), a[1] * factor
 
 
+def stride_of(offset: Expr, var: Expr) -> int | None:
+    """By how much an offset moves with a variable; None where that is not a constant."""
+    stride = 0
+    for term, coefficient in affine_of(offset)[0]:
+        if term is var:
+            stride = coefficient
+        elif var in term.free:
+            return None
+    return stride
+
+
 def from_affine(view: Affine) -> Expr:
     """The canonical node of an affine view: terms in order of creation, the constant last."""
     terms, constant = view

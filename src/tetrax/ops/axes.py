@@ -89,3 +89,9 @@ def row_major_strides(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(step)
         step *= extent
     return tuple(reversed(strides))
+
+
+def strides_in_order(shape: Sequence[int], order: Sequence[int]) -> list[int]:
+    """The row-major strides of the axes `order` of an array of `shape`."""
+    strides = row_major_strides(shape)
+    return [strides[axis] for axis in order]

@@ -68,9 +68,13 @@ class _Depthwise:
         self.builder, self.compute = builder, compute
         self.lhs, self.rhs, self.out = lhs, rhs, out
         specs = geometry.specs
-        self.lhs_image, self.lhs_feature, *self.lhs_steps = _strides(lhs, specs.lhs_spec)
-        self.rhs_feature, _, *self.rhs_steps = _strides(rhs, specs.rhs_spec)
-        self.out_image, self.out_feature, *self.out_steps = _strides(out, specs.out_spec)
+        self.lhs_image, self.lhs_feature, *self.lhs_steps = ax.strides_in_order(
+            lhs.shape, specs.lhs_spec
+        )
+        self.rhs_feature, _, *self.rhs_steps = ax.strides_in_order(rhs.shape, specs.rhs_spec)
+        self.out_image, self.out_feature, *self.out_steps = ax.strides_in_order(
+            out.shape, specs.out_spec
+        )
         self.images = out.shape[specs.out_spec[0]]
         self.features = out.shape[specs.out_spec[1]]
         self.sizes = [lhs.shape[axis] for axis in specs.lhs_spec[2:]]
@@ -252,11 +256,6 @@ class _Depthwise:
             tests = [self.contained(phase, axis, row, row) for axis, row in enumerate(rows)]
             self.guarded(tests, lambda masked: run(low, high, masked))
             run(high, last.count, True)
-
-
-def _strides(x: Stored, spec: Sequence[int]) -> list[int]:
-    row = ax.row_major_strides(x.shape)
-    return [row[axis] for axis in spec]
 
 
 def _inner_range(axis: Any, size: int) -> tuple[int, int]:

@@ -82,13 +82,11 @@ def _lines(g: Geometry) -> list[Line]:
     ]
 
 
-def _strides(shape: Sequence[int], spec: Sequence[int]) -> list[int]:
-    row = ax.row_major_strides(shape)
-    return [row[axis] for axis in spec]
-
-
 def _along_features(g: Geometry) -> bool:
-    lhs, rhs = _strides(g.lhs_shape, g.specs.lhs_spec), _strides(g.rhs_shape, g.specs.rhs_spec)
+    lhs, rhs = (
+        ax.strides_in_order(g.lhs_shape, g.specs.lhs_spec),
+        ax.strides_in_order(g.rhs_shape, g.specs.rhs_spec),
+    )
     edges = _lines(g)[-1]
     low, high = edges.common
     few = edges.count - (high - low) <= MOST_EDGES
@@ -96,7 +94,10 @@ def _along_features(g: Geometry) -> bool:
 
 
 def _along_places(g: Geometry) -> bool:
-    lhs, rhs = _strides(g.lhs_shape, g.specs.lhs_spec), _strides(g.rhs_shape, g.specs.rhs_spec)
+    lhs, rhs = (
+        ax.strides_in_order(g.lhs_shape, g.specs.lhs_spec),
+        ax.strides_in_order(g.rhs_shape, g.specs.rhs_spec),
+    )
     return lhs[-1] == rhs[-1] == 1 and g.rhs_dilation[-1] == 1
 
 
@@ -136,9 +137,13 @@ class _Weights:
         self.builder, self.geometry, self.compute = builder, geometry, compute
         self.lhs, self.rhs, self.out = lhs, rhs, out
         specs = geometry.specs
-        self.lhs_feature, self.lhs_image, *self.lhs_steps = _strides(lhs.shape, specs.lhs_spec)
-        self.rhs_feature, self.rhs_image, *self.rhs_steps = _strides(rhs.shape, specs.rhs_spec)
-        _, self.out_feature, *self.out_steps = _strides(out.shape, specs.out_spec)
+        self.lhs_feature, self.lhs_image, *self.lhs_steps = ax.strides_in_order(
+            lhs.shape, specs.lhs_spec
+        )
+        self.rhs_feature, self.rhs_image, *self.rhs_steps = ax.strides_in_order(
+            rhs.shape, specs.rhs_spec
+        )
+        _, self.out_feature, *self.out_steps = ax.strides_in_order(out.shape, specs.out_spec)
         self.features = geometry.batch_groups
         self.images = lhs.shape[specs.lhs_spec[1]]
         self.lines = _lines(geometry)

@@ -66,16 +66,12 @@ class _Tiles:
         self.builder, self.geometry, self.compute = builder, geometry, compute
         self.lhs, self.rhs, self.out = lhs, rhs, out
         specs = geometry.specs
-        strides = [ax.row_major_strides(x.shape) for x in (lhs, rhs, out)]
-        rows = [
-            [row[axis] for axis in spec]
-            for row, spec in zip(
-                strides, (specs.lhs_spec, specs.rhs_spec, specs.out_spec), strict=True
-            )
-        ]
-        (self.lhs_image, self.lhs_channel, *self.lhs_steps) = rows[0]
-        (self.rhs_feature, self.rhs_channel, *self.rhs_steps) = rows[1]
-        (self.out_image, self.out_feature, *self.out_steps) = rows[2]
+        lhs_strides = ax.strides_in_order(lhs.shape, specs.lhs_spec)
+        rhs_strides = ax.strides_in_order(rhs.shape, specs.rhs_spec)
+        out_strides = ax.strides_in_order(out.shape, specs.out_spec)
+        self.lhs_image, self.lhs_channel, *self.lhs_steps = lhs_strides
+        self.rhs_feature, self.rhs_channel, *self.rhs_steps = rhs_strides
+        self.out_image, self.out_feature, *self.out_steps = out_strides
         self.images = lhs.shape[specs.lhs_spec[0]]
         self.channels = lhs.shape[specs.lhs_spec[1]]
         self.group_channels = rhs.shape[specs.rhs_spec[1]]

@@ -74,9 +74,13 @@ class _Weights:
         self.builder, self.geometry, self.compute = builder, geometry, compute
         self.lhs, self.rhs, self.out = lhs, rhs, out
         g, specs = geometry, geometry.specs
-        lhs_channel, lhs_image, *lhs_steps = _strides(lhs, specs.lhs_spec)
-        self.rhs_feature, self.rhs_image, *self.rhs_steps = _strides(rhs, specs.rhs_spec)
-        self.out_channel, self.out_feature, *self.out_steps = _strides(out, specs.out_spec)
+        lhs_channel, lhs_image, *lhs_steps = ax.strides_in_order(lhs.shape, specs.lhs_spec)
+        self.rhs_feature, self.rhs_image, *self.rhs_steps = ax.strides_in_order(
+            rhs.shape, specs.rhs_spec
+        )
+        self.out_channel, self.out_feature, *self.out_steps = ax.strides_in_order(
+            out.shape, specs.out_spec
+        )
         self.images = lhs.shape[specs.lhs_spec[1]]
         channels = lhs.shape[specs.lhs_spec[0]]
         self.channels = channels // g.batch_groups
@@ -291,11 +295,6 @@ class _Weights:
             target = kernel.add(target, kernel.mul(feature, self.out_feature))
             value = kernel.convert(total, element_type(self.out.dtype))
             builder.store(self.out.buffer, target, value)
-
-
-def _strides(x: Stored, spec: Sequence[int]) -> list[int]:
-    row = ax.row_major_strides(x.shape)
-    return [row[axis] for axis in spec]
 
 
 __all__ = ["emit_weights", "suits_weights"]

@@ -26,8 +26,9 @@ from tetrax.compiler.cpu.schedule_folds import (
 )
 from tetrax.compiler.cpu.schedule_legality import may_run_twice
 from tetrax.compiler.cpu.schedule_rewrite import substituter
-from tetrax.compiler.cpu.vectorise import all_loads, stride_of
+from tetrax.compiler.cpu.vectorise import all_loads
 from tetrax.ir.kernel_expr import BINDING_OPS, Buffer, Expr, fold_parts, make, walk
+from tetrax.ir.kernel_index import stride_of
 from tetrax.ir.kernel_loops import fold, load
 from tetrax.ir.kernel_operations import (
     add,

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from tetrax.compiler.cpu.emit_tasks import touched
 from tetrax.compiler.cpu.legalise import expressions
-from tetrax.compiler.cpu.vectorise import stores_of, stride_of
+from tetrax.compiler.cpu.vectorise import stores_of
 from tetrax.ir.kernel_expr import BINDING_OPS, Buffer, Expr, fold_parts, iterate_parts, walk
+from tetrax.ir.kernel_index import stride_of
 from tetrax.ir.kernel_operations import TRANSCENDENTAL_BINARY, TRANSCENDENTAL_UNARY
 from tetrax.ir.kernel_statements import Block, Call, If, Loop, Statement, Store, While
 from tetrax.ir.kernel_types import I64

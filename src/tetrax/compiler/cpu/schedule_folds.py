@@ -19,8 +19,9 @@ from math import prod
 from tetrax.compiler.cpu.emit_folds import identity
 from tetrax.compiler.cpu.schedule_cost import Cost
 from tetrax.compiler.cpu.schedule_rewrite import substituter
-from tetrax.compiler.cpu.vectorise import all_loads, stride_of
+from tetrax.compiler.cpu.vectorise import all_loads
 from tetrax.ir.kernel_expr import Buffer, Expr, FoldShape, fold_parts, make, walk
+from tetrax.ir.kernel_index import stride_of
 from tetrax.ir.kernel_loops import fold, load
 from tetrax.ir.kernel_operations import add, binary, convert, index_variable, mul, variable
 from tetrax.ir.kernel_statements import Block, Loop, Statement, Store, block, index

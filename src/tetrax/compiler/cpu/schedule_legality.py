@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from tetrax.compiler.cpu.emit_tasks import touched
 from tetrax.compiler.cpu.emitter import AliasClass, alias_class
 from tetrax.compiler.cpu.legalise import expressions
-from tetrax.compiler.cpu.vectorise import all_loads, stride_of
+from tetrax.compiler.cpu.vectorise import all_loads
 from tetrax.ir.kernel_expr import Buffer, Expr
-from tetrax.ir.kernel_index import affine_of, from_affine, interval_of
+from tetrax.ir.kernel_index import affine_of, from_affine, interval_of, stride_of
 from tetrax.ir.kernel_statements import (
     Address,
     Block,

@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tetrax.compiler.cpu.legalise import map_expressions
-from tetrax.compiler.cpu.vectorise import all_loads, conditions_of, stores_of, stride_of
+from tetrax.compiler.cpu.vectorise import all_loads, conditions_of, stores_of
 from tetrax.ir.kernel_expr import Expr, substitute
-from tetrax.ir.kernel_index import affine_of
+from tetrax.ir.kernel_index import affine_of, stride_of
 from tetrax.ir.kernel_operations import add, index_variable, mul
 from tetrax.ir.kernel_statements import (
     Block,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tetrax.compiler.cpu.emitter import AliasClass, Emitter, alias_class
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_expr import Expr, fold_parts
-from tetrax.ir.kernel_index import affine_of
+from tetrax.ir.kernel_index import affine_of, stride_of
 from tetrax.ir.kernel_statements import Block, If, Loop, Statement, Store
 from tetrax.ir.kernel_types import I64
 
@@ -73,17 +73,6 @@ def all_loads(roots: Iterable[Expr]) -> list[Expr]:
             if node.op == "load":
                 loads.append(node)
     return loads
-
-
-def stride_of(offset: Expr, var: Expr) -> int | None:
-    """By how much an offset moves with a variable; None where that is not a constant."""
-    stride = 0
-    for term, coefficient in affine_of(offset)[0]:
-        if term is var:
-            stride = coefficient
-        elif var in term.free:
-            return None
-    return stride
 
 
 def _lane_bits(nodes: Iterable[Expr], var: Expr) -> int:

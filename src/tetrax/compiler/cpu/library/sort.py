@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from tetrax.compiler.cpu.library.sort_network import Element, Lanes, Lines, sorted_vectors
 from tetrax.compiler.cpu.library.sort_text import (
+    CONTEXT,
     ENTRY,
     HEAP,
     KEYS_ONLY,
@@ -114,6 +115,7 @@ def _tables() -> str:
 def _functions(kind: Kind) -> list[str]:
     values = {
         **(WITH_POSITIONS if kind.paired else KEYS_ONLY),
+        "CONTEXT": CONTEXT,
         "NAME": kind.name,
         "T": kind.key,
         "LARGEST": str(kind.largest),

@@ -368,10 +368,8 @@ define internal i64 @depth_$NAME$(i64 %n) alwaysinline {
 }
 """
 
-# The context of tasks: keys, spare, n, gap, then the counts of the three splits.
-TASKS = """
-define internal void @halve_$NAME$(ptr %context, i64 %task) nounwind {
-  %keys = load ptr, ptr %context, align 8
+# What a task reads of the context, and where the half `%which` begins and how long it is.
+CONTEXT = """%keys = load ptr, ptr %context, align 8
   %spare_p = getelementptr i64, ptr %context, i64 1
   %spare = load ptr, ptr %spare_p, align 8
   %n_p = getelementptr i64, ptr %context, i64 2
@@ -380,13 +378,19 @@ define internal void @halve_$NAME$(ptr %context, i64 %task) nounwind {
   %gap = load i64, ptr %gap_p, align 8
   %count_p = getelementptr i64, ptr %context, i64 4
   %count = load i64, ptr %count_p, align 8
-  %second = icmp eq i64 %task, 1
+  %second = icmp eq i64 %which, 1
   %start = select i1 %second, i64 %count, i64 0
   %rest = sub i64 %n, %count
-  %size = select i1 %second, i64 %rest, i64 %count
+  %size = select i1 %second, i64 %rest, i64 %count"""
+
+# The context of tasks: keys, spare, n, gap, then the counts of the three splits.
+TASKS = """
+define internal void @halve_$NAME$(ptr %context, i64 %task) nounwind {
+  %which = add i64 %task, 0
+  $CONTEXT$
   %a = getelementptr $T$, ptr %spare, i64 %start
   %b = getelementptr $T$, ptr %keys, i64 %start
-  %place = add i64 %task, 5
+  %place = add i64 %which, 5
   %out = getelementptr i64, ptr %context, i64 %place
   %few = icmp sle i64 %size, $MOST$
   br i1 %few, label %small, label %large
@@ -401,21 +405,9 @@ large:
 }
 
 define internal void @quarter_$NAME$(ptr %context, i64 %task) nounwind {
-  %keys = load ptr, ptr %context, align 8
-  %spare_p = getelementptr i64, ptr %context, i64 1
-  %spare = load ptr, ptr %spare_p, align 8
-  %n_p = getelementptr i64, ptr %context, i64 2
-  %n = load i64, ptr %n_p, align 8
-  %gap_p = getelementptr i64, ptr %context, i64 3
-  %gap = load i64, ptr %gap_p, align 8
-  %count_p = getelementptr i64, ptr %context, i64 4
-  %count = load i64, ptr %count_p, align 8
-  %half = lshr i64 %task, 1
-  %second = icmp eq i64 %half, 1
-  %start = select i1 %second, i64 %count, i64 0
-  %rest = sub i64 %n, %count
-  %size = select i1 %second, i64 %rest, i64 %count
-  %place = add i64 %half, 5
+  %which = lshr i64 %task, 1
+  $CONTEXT$
+  %place = add i64 %which, 5
   %found_p = getelementptr i64, ptr %context, i64 %place
   %found = load i64, ptr %found_p, align 8
   %same = icmp slt i64 %found, 0
