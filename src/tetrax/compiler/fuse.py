@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tetrax.compiler.kernel_cache import KernelCache, Signature
-from tetrax.compiler.nest import Nest, NestBuilder, NotFusable
+from tetrax.compiler.nest import Nest, NestBuilder, NotFusable, unknown
 from tetrax.compiler.rows import RowNestBuilder
 from tetrax.ir.atoms import DropVar, Var
 from tetrax.ir.program import Equation, Program
+from tetrax.ir.scalar import Scalar
 from tetrax.ops import axes as ax
 from tetrax.ops.structure import broadcast_in_dim_p
 
@@ -198,6 +199,7 @@ class _Placement:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._positions: dict[Var, int] = {}
+        self._unknowns: dict[Var, Scalar] = {}
         # Groups by what they read or compute, apart from scalars (sharing those gains nothing).
         self._groups_about: dict[Var, list[int]] = defaultdict(list)
 
@@ -215,7 +217,7 @@ class _Placement:
         earliest = max((self._positions.get(v, 0) for v in own.reads), default=0)
         for at in self._candidates(own.reads, earliest):
             group = plan.items[at]
-            if isinstance(group, Group) and _joins(plan, group, own):
+            if isinstance(group, Group) and self._joins(group, own):
                 group.members.append(var)
                 group.reads |= own.reads - set(group.members)
                 group.equations += own.equations
@@ -223,6 +225,23 @@ class _Placement:
                 return
         plan.items.append(own)
         self._note(own, len(plan.items) - 1)
+
+    def _joins(self, group: Group, own: Group) -> bool:
+        if group.shape != own.shape or len(group.members) >= MAX_GROUP_MEMBERS:
+            return False
+        if group.equations + own.equations > MAX_GROUP_EQUATIONS:
+            return False
+        (var,) = own.members
+        if var.aval.size == 0:
+            return False
+        builder = NestBuilder(group.shape, self.plan.definitions, self.plan.stored.__contains__)
+        return builder.fits({member: self._unknown(member) for member in group.members}, var)
+
+    def _unknown(self, var: Var) -> Scalar:
+        found = self._unknowns.get(var)
+        if found is None:
+            found = self._unknowns[var] = unknown(var)
+        return found
 
     def _candidates(self, reads: set[Var], earliest: int) -> list[int]:
         found = {at for v in reads for at in self._groups_about[v][-MAX_LOOKBACK:]}
@@ -234,17 +253,6 @@ class _Placement:
         for about in (*own.reads, var):
             if about.aval.size > 1:
                 self._groups_about[about].append(at)
-
-
-def _joins(plan: Plan, group: Group, own: Group) -> bool:
-    if group.shape != own.shape or len(group.members) >= MAX_GROUP_MEMBERS:
-        return False
-    if group.equations + own.equations > MAX_GROUP_EQUATIONS:
-        return False
-    if own.members[0].aval.size == 0:
-        return False
-    builder = NestBuilder(group.shape, plan.definitions, plan.stored.__contains__)
-    return builder.fits(group.members, own.members[0])
 
 
 # -- rows ------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from tetrax.ir import kernel as k
 from tetrax.ir import scalar as s
 from tetrax.ir.atoms import Atom, Literal, Var
@@ -80,17 +79,17 @@ class NestBuilder:
         buffers = (*self.buffers.values(), *outputs.values())
         return Nest(k.Kernel(name, buffers, (), body), reads, tuple(writes))
 
-    def fits(self, members: Sequence[Var], var: Var) -> bool:
+    def fits(self, members: Mapping[Var, s.Scalar], var: Var) -> bool:
         """Whether `var` can be computed in one nest with `members`, all at the same index.
 
-        The members stand as unknown scalars here, so the cost is that of `var` alone.
+        The members stand as scalars that are not known, so the cost is that of `var` alone.
         """
         self.flat = None
         self.identity = tuple(
             k.index(0) if extent == 1 else k.index_variable(f"i{axis}", extent)
             for axis, extent in enumerate(self.shape)
         )
-        self.members = {member: _unknown(member) for member in members}
+        self.members = dict(members)
         try:
             self._definition_view(var).at(self.identity)
         except NotFusable:
@@ -231,7 +230,7 @@ def store_element(buffer: Buffer, offset: Expr, value: s.Scalar) -> list[k.State
     ]
 
 
-def _unknown(var: Var) -> s.Scalar:
+def unknown(var: Var) -> s.Scalar:
     """A scalar of the type of `var` that stands for its value."""
     kind = element_type(var.aval.dtype)
     return s.from_parts([k.variable("member", kind) for _ in range(parts(var.aval.dtype))])
@@ -240,7 +239,7 @@ def _unknown(var: Var) -> s.Scalar:
 def constant_view(literal: Literal) -> View:
     """A scalar literal as a view."""
     dtype = literal.aval.dtype
-    value: Any = np.asarray(literal.val, dtype)[()]
+    value: Any = literal.scalar[()]
     kind = element_type(dtype)
     if is_complex(dtype):
         made: s.Scalar = s.Complex(const(value.real, kind), const(value.imag, kind))

@@ -6,6 +6,8 @@ the bits of its value as an int: so NaNs compare equal to themselves and the two
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 from tetrax.ir.kernel_expr import Expr, make
 from tetrax.ir.kernel_types import BOOL, ScalarType
 
+_STRUCT_CODE = {32: "<f", 64: "<d"}
 _BITS_DTYPE = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -23,6 +26,13 @@ def wrap(value: int, type: ScalarType) -> int:
 
 def float_bits(value: float, type: ScalarType) -> int:
     """Bits of a value rounded to a floating-point type."""
+    code = _STRUCT_CODE.get(type.bits) if type.is_float else None
+    if code is not None:
+        try:
+            return int.from_bytes(struct.pack(code, value), "little")
+        except OverflowError:
+            value = math.copysign(math.inf, value)
+            return int.from_bytes(struct.pack(code, value), "little")
     array = np.array(value, dtype=np.float64)
     with np.errstate(over="ignore"):
         narrowed = array.astype(type.dtype)

@@ -6,7 +6,7 @@ libraries written for JAX read and build.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -72,6 +72,12 @@ class Equation:
 
     def replace(self, **changes: Any) -> Equation:
         return replace(self, **changes)
+
+    def substitute(self, replacements: Mapping[Atom, Atom]) -> Equation:
+        """The equation on other operands; itself where none of its operands is replaced."""
+        if not any(atom in replacements for atom in self.invars):
+            return self
+        return replace(self, invars=[replacements.get(atom, atom) for atom in self.invars])
 
     def source_line(self) -> SourceLine | None:
         return None if self.source is None else self.source()

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 
 from tetrax.compiler.cpu.emit_folds import FOLD_RULES
 from tetrax.compiler.cpu.emit_memory import MEMORY_RULES
-from tetrax.compiler.cpu.emit_scalars import SCALAR_RULES
+from tetrax.compiler.cpu.emit_scalars import FUNCTION_RULES, SCALAR_RULES
 from tetrax.compiler.cpu.emit_statements import emit_statement
 from tetrax.compiler.cpu.emitter import Emitter
-from tetrax.compiler.cpu.legalise import legalise
+from tetrax.compiler.cpu.functions import Function, function_symbol
+from tetrax.compiler.cpu.legalise import legal_expressions, legalise
 from tetrax.compiler.cpu.llvm_text import register_type
 from tetrax.compiler.cpu.target import Target
 from tetrax.compiler.cpu.tiling import tile_transpositions
-from tetrax.ir.kernel_expr import Buffer
-from tetrax.ir.kernel_statements import Kernel
+from tetrax.ir.kernel_expr import Buffer, make, new_variable
+from tetrax.ir.kernel_operations import TRANSCENDENTAL_BINARY
+from tetrax.ir.kernel_statements import Block, Kernel
 
-_RULES = {**SCALAR_RULES, **MEMORY_RULES, **FOLD_RULES}
+_RULES = {**FUNCTION_RULES, **SCALAR_RULES, **MEMORY_RULES, **FOLD_RULES}
 _FOOTER = '\n!0 = !{!"branch_weights", i32 1, i32 2000}\n'
 
 
@@ -51,6 +53,24 @@ def emit_kernel(
     )
     definitions = "\n".join([*emitter.functions, definition])
     return FunctionText(symbol, definitions, frozenset(emitter.declarations))
+
+
+def emit_function(function: Function, target: Target) -> FunctionText:
+    """The LLVM IR of an elementary function of vectors (or of scalars, for one lane)."""
+    symbol = function_symbol(function.operation, function.type, function.lanes)
+    operands = 2 if function.operation in TRANSCENDENTAL_BINARY else 1
+    variables = [new_variable("x", function.type) for _ in range(operands)]
+    node = make(function.operation, function.type, tuple(variables))
+    emitter = Emitter(Kernel(symbol, (), (), Block(())), target, _RULES, check_bounds=False)
+    kind = register_type(function.type, function.lanes)
+    for at, variable in enumerate(variables):
+        emitter.bind(variable, f"%x{at}", function.lanes)
+    (legal,) = legal_expressions([node], target)
+    emitter.effect(f"ret {kind} {emitter.operand(legal, function.lanes)}")
+    parameters = ", ".join(f"{kind} %x{at}" for at in range(len(variables)))
+    lines = "\n".join(emitter.scopes[0].lines)
+    definition = f"define {kind} @{symbol}({parameters}) nounwind {{\nentry:\n{lines}\n}}\n"
+    return FunctionText(symbol, definition, frozenset(emitter.declarations))
 
 
 def module_text(functions: Iterable[FunctionText]) -> str:

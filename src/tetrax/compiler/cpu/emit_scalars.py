@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tetrax.compiler.cpu.emitter import Emitter, Rule
+from tetrax.compiler.cpu.expansions import EXPANSIONS
+from tetrax.compiler.cpu.functions import function_symbol
 from tetrax.compiler.cpu.llvm_text import intrinsic_suffix, register_type, vector_text
 from tetrax.ir.kernel_expr import Expr
 from tetrax.ir.kernel_types import ScalarType
@@ -289,6 +291,22 @@ def _external(emitter: Emitter, node: Expr) -> str:
         whole = emitter.emit(f"insertelement {vector} {whole}, {result} {one}, i64 {lane}")
     return whole
 
+
+def _function(emitter: Emitter, node: Expr) -> str:
+    """A routine of the library that computes all lanes."""
+    lanes = emitter.lanes_of(node)
+    symbol = function_symbol(node.op, node.type, lanes)
+    result = register_type(node.type, lanes)
+    kinds = [register_type(arg.type, lanes) for arg in node.args]
+    attributes = "nounwind willreturn memory(none)"
+    emitter.declarations.add(f"declare {result} @{symbol}({', '.join(kinds)}) {attributes}")
+    operands = (emitter.operand(arg, lanes) for arg in node.args)
+    texts = ", ".join(f"{kind} {text}" for kind, text in zip(kinds, operands, strict=True))
+    return emitter.emit(f"call {result} @{symbol}({texts})")
+
+
+FUNCTION_RULES: dict[str, Rule] = dict.fromkeys(EXPANSIONS, _function)
+"""What is left of the operations that have expansions is calls."""
 
 SCALAR_RULES: dict[str, Rule] = {
     "add": _instruction("fadd", "add"),

@@ -69,3 +69,6 @@ EXPANSIONS: dict[str, Callable[..., Expr]] = {
     "digamma": through_f64(special.digamma),
 }
 """How each operation without a machine instruction is written in operations that have one."""
+
+SHORT_EXPANSIONS = frozenset({"nextafter", "rsqrt"})
+"""Those of a few instructions, which no call would shorten."""

@@ -2,7 +2,8 @@
 
 Transcendental functions become polynomials, narrow floats become integer arithmetic, and products
 that feed one sum become fused multiply-adds (decided here and not by LLVM, so that every copy of an
-expression rounds alike).
+expression rounds alike). A kernel of very many transcendental functions calls library routines for
+them instead: the time to compile it would be that of the polynomials.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tetrax.compiler.cpu.conversions import expand_conversion
-from tetrax.compiler.cpu.expansions import EXPANSIONS
+from tetrax.compiler.cpu.expansions import EXPANSIONS, SHORT_EXPANSIONS
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_expr import Expr, rebuild, rewrite, walk
 from tetrax.ir.kernel_operations import fma, neg
@@ -29,22 +30,39 @@ from tetrax.ir.kernel_statements import (
     While,
 )
 
+MOST_INLINE = 12
+"""Transcendental functions that a kernel computes without calls; calls cost it a tenth or so."""
+
 
 def legalise(kernel: Kernel, target: Target) -> Kernel:
     """The same kernel in operations that the emitter has rules for."""
     roots = list(dict.fromkeys(expressions(kernel.body)))
-    expanded = _expand(roots, target.has_f16c)
-    if target.has_fma:
-        expanded = _contract(expanded)
-    replacements = dict(zip(roots, expanded, strict=True))
+    functions = sum(1 for node in walk(roots) if is_routine(node))
+    legal = legal_expressions(roots, target, calls=functions > MOST_INLINE)
+    replacements = dict(zip(roots, legal, strict=True))
     body = map_expressions(kernel.body, lambda node: replacements[node])
     return Kernel(kernel.name, kernel.buffers, kernel.scalars, body)
 
 
-def _expand(roots: list[Expr], native_half: bool) -> list[Expr]:
+def legal_expressions(roots: list[Expr], target: Target, calls: bool = False) -> list[Expr]:
+    """The same expressions in operations that the emitter has rules for; `calls` leaves those that
+    library routines compute.
+    """
+    expanded = _expand(roots, target.has_f16c, calls)
+    return _contract(expanded) if target.has_fma else expanded
+
+
+def is_routine(node: Expr) -> bool:
+    """Whether a library routine computes an expression: a long expansion of floats."""
+    return node.op in EXPANSIONS and node.op not in SHORT_EXPANSIONS and node.type.is_float
+
+
+def _expand(roots: list[Expr], native_half: bool, calls: bool) -> list[Expr]:
     done: dict[Expr, Expr] = {}
 
     def rule(node: Expr, args: tuple[Expr, ...]) -> Expr:
+        if calls and is_routine(node):
+            return rebuild(node, args)
         if node.op == "convert":
             new = expand_conversion(args[0], node.type, native_half)
         elif node.op in EXPANSIONS:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-import numpy as np
-from tetrax.ir.atoms import Atom, Literal, Var
+from tetrax.ir.atoms import Atom, Literal
 from tetrax.ir.program import ClosedProgram, Equation
 
 
 def eliminate_common_subexpressions(closed: ClosedProgram) -> ClosedProgram:
     program = closed.program
-    replaced: dict[Var, Atom] = {}
+    replaced: dict[Atom, Atom] = {}
     seen: dict[Hashable, Equation] = {}
     eqns = []
     for eqn in program.eqns:
-        invars = [replaced.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
-        eqn = eqn.replace(invars=invars)
+        eqn = eqn.substitute(replaced)
         key = _key(eqn)
         earlier = seen.get(key) if key is not None else None
         if earlier is not None:
@@ -26,7 +24,7 @@ def eliminate_common_subexpressions(closed: ClosedProgram) -> ClosedProgram:
         if key is not None:
             seen[key] = eqn
         eqns.append(eqn)
-    outvars = [replaced.get(a, a) if isinstance(a, Var) else a for a in program.outvars]
+    outvars = [replaced.get(atom, atom) for atom in program.outvars]
     return ClosedProgram(program.replace(eqns=eqns, outvars=outvars), closed.consts)
 
 
@@ -50,5 +48,5 @@ def _key(eqn: Equation) -> Hashable | None:
 def atom_key(atom: Atom) -> Any:
     """Variables by identity, literals by type and bits."""
     if isinstance(atom, Literal):
-        return (np.asarray(atom.val, atom.aval.dtype).tobytes(), atom.aval)
+        return (atom.scalar.tobytes(), atom.aval)
     return atom

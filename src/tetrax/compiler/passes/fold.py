@@ -6,23 +6,22 @@ Only scalars are folded: a large constant would cost more memory than its comput
 from __future__ import annotations
 
 import numpy as np
-from tetrax.ir.atoms import Atom, Literal, Var
+from tetrax.ir.atoms import Atom, Literal
 from tetrax.ir.program import ClosedProgram, Equation
 
 
 def fold_constants(closed: ClosedProgram) -> ClosedProgram:
     program = closed.program
-    known: dict[Var, Literal] = {}
+    known: dict[Atom, Atom] = {}
     eqns = []
     for eqn in program.eqns:
-        invars = [known.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
-        eqn = eqn.replace(invars=invars)
+        eqn = eqn.substitute(known)
         folded = _folded(eqn)
         if folded is None:
             eqns.append(eqn)
         else:
             known[eqn.outvars[0]] = folded
-    outvars: list[Atom] = [known.get(a, a) if isinstance(a, Var) else a for a in program.outvars]
+    outvars = [known.get(atom, atom) for atom in program.outvars]
     return ClosedProgram(program.replace(eqns=eqns, outvars=outvars), closed.consts)
 
 
@@ -41,7 +40,7 @@ def _folded(eqn: Equation) -> Literal | None:
     aval = eqn.outvars[0].aval
     if aval.shape or not isinstance(aval.dtype, np.dtype) or aval.dtype.kind not in "biufc":
         return None
-    values = [np.asarray(a.val, a.aval.dtype) for a in eqn.invars if isinstance(a, Literal)]
+    values = [atom.scalar for atom in eqn.invars if isinstance(atom, Literal)]
     with np.errstate(all="ignore"):
         result = np.asarray(primitive.reference(*values, **eqn.params))
     return Literal(result.astype(aval.dtype)[()], aval)

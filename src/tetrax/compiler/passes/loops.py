@@ -46,7 +46,7 @@ def simplify_loops(closed: ClosedProgram) -> ClosedProgram:
     equal: dict[Atom, Atom] = {}
     eqns: list[Equation] = []
     for eqn in program.eqns:
-        eqn = eqn.replace(invars=[equal.get(atom, atom) for atom in eqn.invars])
+        eqn = eqn.substitute(equal)
         described = description(eqn)
         made = [eqn]
         if isinstance(described, Scan) and described.length:

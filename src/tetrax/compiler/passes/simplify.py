@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from tetrax.ir.atoms import Atom, Literal, Var
 from tetrax.ir.program import ClosedProgram, Equation
 
@@ -19,12 +18,11 @@ Rule = Callable[[Equation, Definitions], Atom | None]
 
 def simplify(closed: ClosedProgram) -> ClosedProgram:
     program = closed.program
-    equal: dict[Var, Atom] = {}
+    equal: dict[Atom, Atom] = {}
     definitions: dict[Var, Equation] = {}
     eqns = []
     for eqn in program.eqns:
-        invars = [equal.get(a, a) if isinstance(a, Var) else a for a in eqn.invars]
-        eqn = eqn.replace(invars=invars)
+        eqn = eqn.substitute(equal)
         rule = _RULES.get(eqn.primitive.name)
         found = None if rule is None or eqn.effects else rule(eqn, definitions)
         if found is not None and _same_type(found, eqn.outvars[0]):
@@ -32,7 +30,7 @@ def simplify(closed: ClosedProgram) -> ClosedProgram:
             continue
         eqns.append(eqn)
         definitions.update((var, eqn) for var in eqn.outvars)
-    outvars = [equal.get(a, a) if isinstance(a, Var) else a for a in program.outvars]
+    outvars = [equal.get(atom, atom) for atom in program.outvars]
     return ClosedProgram(program.replace(eqns=eqns, outvars=outvars), closed.consts)
 
 
@@ -43,7 +41,7 @@ def _same_type(first: Atom, second: Atom) -> bool:
 def uniform_value(atom: Atom, definitions: Definitions) -> Any:
     """The scalar that every element of `atom` equals, or None."""
     if isinstance(atom, Literal):
-        return np.asarray(atom.val)[()]
+        return atom.scalar[()]
     eqn = definitions.get(atom)
     if eqn is not None and eqn.primitive.name == "broadcast_in_dim":
         return uniform_value(eqn.invars[0], definitions)

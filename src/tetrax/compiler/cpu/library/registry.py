@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from tetrax.compiler.cpu.backend import link_library
+from tetrax.compiler.cpu.functions import function_of
 from tetrax.compiler.cpu.library.conv import conv_module
+from tetrax.compiler.cpu.library.functions import function_module
 from tetrax.compiler.cpu.library.gemm import (
     gemm_module,
     gemm_symbols,
@@ -50,10 +52,16 @@ _LIBRARIES = (
 _HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
 
 
+def _function_library(symbol: str) -> Library | None:
+    """The module of an elementary function, of which there are too many to list."""
+    function = function_of(symbol)
+    return Library((symbol,), partial(function_module, function)) if function else None
+
+
 def library_address(symbol: str) -> int | None:
     """The address of a library routine, or None for a symbol that is none."""
     known = llvm.engine.known(symbol)
-    library = _HOME.get(symbol)
+    library = _HOME.get(symbol) or _function_library(symbol)
     if known is not None or library is None:
         return known
     addresses = link_library(library.symbols, library.text, library.optimise)
