@@ -170,7 +170,8 @@ def main() -> None:
     if name != "torch":
         for part in _PARTS:
             importlib.import_module(f"{name}.{part}")
-        library.block_until_ready(library.numpy.zeros(3) + 1)  # the backend is up
+        # the backend and the compiler are up
+        library.block_until_ready(library.jit(lambda x: x + 1)(library.numpy.zeros(3)))
     print(json.dumps(JOBS[job](library, argument)))
 
 

@@ -8,6 +8,7 @@ not overwrite the slice of the first.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -95,9 +96,8 @@ def _assign(lifetimes: Sequence[_Lifetime]) -> int:
         for start, extent, _ in live:
             if start - offset >= size:
                 break
-            offset = max(offset, start + extent)
+            offset = start + extent
         life.slot.offset = offset
-        live.append((offset, size, life.last))
-        live.sort()
+        insort(live, (offset, size, life.last))
         total = max(total, offset + size)
     return total

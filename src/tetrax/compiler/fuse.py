@@ -12,7 +12,6 @@ otherwise it is stored, and readers of the same shape join its kernel.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tetrax.compiler.kernel_cache import KernelCache, Signature
@@ -68,16 +67,14 @@ class Plan:
     def nest(self, group: Group, writes: list[Var]) -> Nest:
         """The kernel of a group that stores `writes`. Raises NotFusable if there is none."""
         kind = RowNestBuilder if group.by_rows else NestBuilder
+        stored = self.stored.__contains__
 
         def build() -> Nest:
-            builder = kind(group.shape, self.definitions, self.stored.__contains__)
+            builder = kind(group.shape, self.definitions, stored)
             return builder.build(group.members, writes, "kernel")
 
-        signature = self.signature(group.members)
+        signature = Signature(group.members, self.definitions, stored, self.cache.kind)
         return self.cache.nest((kind, group.shape), group.members, writes, signature, build)
-
-    def signature(self, members: Sequence[Var]) -> Signature:
-        return Signature(members, self.definitions, self.stored.__contains__)
 
 
 def is_pure(eqn: Equation) -> bool:
@@ -200,6 +197,7 @@ class _Placement:
         self.plan = plan
         self._positions: dict[Var, int] = {}
         self._unknowns: dict[Var, Scalar] = {}
+        self._reads_of: dict[Var, frozenset[Var]] = {}
         # Groups by what they read or compute, apart from scalars (sharing those gains nothing).
         self._groups_about: dict[Var, list[int]] = defaultdict(list)
 
@@ -211,7 +209,7 @@ class _Placement:
         """Put `var` into the latest group that takes it, or into a new one at the end."""
         plan = self.plan
         own = Group(var.aval.shape, [var])
-        own.reads = set(plan.signature([var]).stored)
+        own.reads = set(self._reads(var))
         own.equations = plan.equations[var]
         # A group before everything that is read is too early.
         earliest = max((self._positions.get(v, 0) for v in own.reads), default=0)
@@ -241,6 +239,17 @@ class _Placement:
         found = self._unknowns.get(var)
         if found is None:
             found = self._unknowns[var] = unknown(var)
+        return found
+
+    def _reads(self, var: Var) -> frozenset[Var]:
+        """The stored variables that computing `var` reads."""
+        found = self._reads_of.get(var)
+        if found is None:
+            plan, reads = self.plan, frozenset()
+            for atom in plan.definitions[var].invars:
+                if isinstance(atom, Var):
+                    reads |= {atom} if atom in plan.stored else self._reads(atom)
+            found = self._reads_of[var] = reads
         return found
 
     def _candidates(self, reads: set[Var], earliest: int) -> list[int]:

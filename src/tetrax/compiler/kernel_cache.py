@@ -26,6 +26,22 @@ class KernelCache:
         self._emitted: dict[Hashable, Kernel] = {}
         # By identity; the kernels are kept, so that no identity is used twice.
         self._scheduled: dict[int, tuple[Kernel, Kernel]] = {}
+        self._kinds: dict[Hashable, int] = {}
+        self._kind_of: dict[Equation, int | None] = {}
+
+    def kind(self, eqn: Equation) -> int | None:
+        """A number for operation, parameters and result types; None if they cannot be compared."""
+        if eqn not in self._kind_of:
+            what = (
+                eqn.primitive,
+                tuple(eqn.params.items()),
+                tuple(var.aval for var in eqn.outvars),
+            )
+            try:
+                self._kind_of[eqn] = self._kinds.setdefault(what, len(self._kinds))
+            except TypeError:
+                self._kind_of[eqn] = None
+        return self._kind_of[eqn]
 
     def nest(
         self,
@@ -90,20 +106,18 @@ class Signature:
         members: Sequence[Var],
         definitions: Mapping[Var, Equation],
         is_stored: Callable[[Var], bool],
+        kind: Callable[[Equation], int | None],
     ) -> None:
         self.stored: list[Var] = []
-        self._definitions, self._is_stored = definitions, is_stored
+        self._definitions, self._is_stored, self._kind = definitions, is_stored, kind
+        self._comparable = True
         self._numbers: dict[Var, Hashable] = {}
         self._parts: list[Hashable] = []
         for number, var in enumerate(members):
             self._define(var)
             self._parts.append(("member", self._numbers[var]))
             self._numbers[var] = ("member", number)
-        self.key: Hashable | None = tuple(self._parts)
-        try:
-            hash(self.key)
-        except TypeError:
-            self.key = None
+        self.key: Hashable | None = tuple(self._parts) if self._comparable else None
 
     def _reference(self, atom: Atom) -> Hashable:
         if isinstance(atom, Literal):
@@ -119,9 +133,10 @@ class Signature:
     def _define(self, var: Var) -> None:
         eqn = self._definitions[var]
         operands = tuple(self._reference(atom) for atom in eqn.invars)
-        outs = tuple(v.aval for v in eqn.outvars)
+        kind = self._kind(eqn)
+        self._comparable = self._comparable and kind is not None
         number = len(self._parts)
-        self._parts.append((eqn.primitive, tuple(eqn.params.items()), operands, outs))
+        self._parts.append((kind, operands))
         for i, out in enumerate(eqn.outvars):
             self._numbers.setdefault(out, (number, i))
 

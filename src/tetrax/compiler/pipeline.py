@@ -70,7 +70,8 @@ def compile_program(closed: ClosedProgram) -> Executable:
     engine.define(HOST_CALL_SYMBOL, HOST_CALL_ADDRESS)
     body = DriverText(symbols).text("{name}", steps)
     name = "tetrax_driver_" + hashlib.sha256(body.encode()).hexdigest()[:24]
-    driver = compile_driver(body.replace("@{name}", f"@{name}"), name, handles)
+    loops = has_loops(closed)
+    driver = compile_driver(body.replace("@{name}", f"@{name}"), name, handles, once=not loops)
     return Executable(
         driver.address,
         closed.in_avals,
@@ -79,7 +80,7 @@ def compile_program(closed: ClosedProgram) -> Executable:
         arena_bytes,
         module.host_functions,
         keep=(driver, *handles),
-        has_loops=has_loops(closed),
+        has_loops=loops,
     )
 
 

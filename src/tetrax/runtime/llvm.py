@@ -37,6 +37,8 @@ _DECLARED = re.compile(r"^(?:declare [^@\n]*)?@\"?([\w.$]+)\"?(?:\(| = external 
 
 _LEVEL = 1
 """LLVM's effort for generated code: level 2 takes longer and makes nothing faster."""
+_LEVEL_ONCE = 0
+"""The effort for code that runs once a call: half the time, some more instructions."""
 
 
 @cache
@@ -55,16 +57,16 @@ def _machine(level: int) -> Any:
     )
 
 
-def compile_object(text: str, optimise: bool = False) -> bytes:
+def compile_object(text: str, optimise: bool = False, once: bool = False) -> bytes:
     """Object code of LLVM IR text; `optimise` runs the full pass pipeline first (for library
-    code).
+    code), `once` says that nothing in it is repeated.
     """
     with _lock:
         _initialise()
         module = llvm.parse_assembly(text)
         module.triple = _machine(_LEVEL).triple
         module.verify()
-        machine = _machine(3 if optimise else _LEVEL)
+        machine = _machine(3 if optimise else _LEVEL_ONCE if once else _LEVEL)
         if optimise:
             options = llvm.create_pipeline_tuning_options(speed_level=3)
             builder = llvm.create_pass_builder(machine, options)

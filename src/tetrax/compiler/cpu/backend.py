@@ -80,11 +80,12 @@ def kernel_llvm(kernel: Kernel) -> str:
 
 
 def compile_driver(
-    source: str, symbol: str, kernels: Sequence[KernelHandle] | None = None
+    source: str, symbol: str, kernels: Sequence[KernelHandle] | None = None, once: bool = False
 ) -> KernelHandle:
     """The function given as LLVM IR text, which may call kernels and library routines by symbol.
 
-    With `kernels`, those that it calls, it is temporary code and keeps theirs.
+    With `kernels`, those that it calls, it is temporary code and keeps theirs; `once` says that it
+    has no loops.
     """
     found = _found(symbol, temporary=kernels is not None)
     if found is not None:
@@ -92,7 +93,7 @@ def compile_driver(
     key = _digest(source, host_target().key, llvm.VERSION)
     code = disk_cache.programs.read(key)
     if code is None:
-        code = llvm.compile_object(source)
+        code = llvm.compile_object(source, once=once)
         disk_cache.programs.write(key, code)
     if kernels is None:
         return KernelHandle(symbol, llvm.engine.link(code, [symbol], source)[symbol])
