@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_FFT = "Fourier transforms are a host call of NumPy's pocketfft; there is no routine of our own yet"
 _LAPACK = "the same LAPACK routines as JAX; what NumPy or PyTorch gain is not profiled"
 _SKINNY = "alone 8x1000 takes 0.32 ms, in turns with other libraries 0.8; not profiled"
 _LOADED = "measured while other work ran; not seen in other runs, not profiled"
@@ -27,8 +26,5 @@ CAUSES: dict[str, str] = {
     "qr_500": _LAPACK,
     "svd_500": _LAPACK,
     "eigh_500": _LAPACK,
-    "fft_2_20": _FFT,
-    "fft2_1024": _FFT,
-    "fft_4096x256": _FFT,
     "adam_10m": "fresh outputs are written beside the old state, PyTorch updates in place",
 }

@@ -14,7 +14,7 @@ from tetrax.compiler.passes.cse import eliminate_common_subexpressions
 from tetrax.compiler.passes.dce import eliminate_dead_code
 from tetrax.compiler.passes.fold import fold_constants
 from tetrax.compiler.passes.indices import absorb_wrapping
-from tetrax.compiler.passes.inline import inline
+from tetrax.compiler.passes.inline import expand, inline
 from tetrax.compiler.passes.loops import simplify_loops
 from tetrax.compiler.passes.products import absorb_transposes
 from tetrax.compiler.passes.simplify import simplify
@@ -38,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     absorb_wrapping,
     absorb_transposes,  # before loops are simplified: a residual may be a transposed weight
     simplify_loops,  # after merging: equal stacked values are one
+    expand,  # late: the passes before know the operations as they are written
     eliminate_dead_code,  # what the passes before alone had needed
 )
 

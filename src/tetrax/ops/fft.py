@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, errors
 from tetrax._lazy import deferred
+from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import mul
 from tetrax.ops.base import TestFacts, real_dtype, register
 from tetrax.ops.convert import complex_dtype, conj, convert_element_type
+from tetrax.ops.fft_native import fft_program
 from tetrax.ops.structure import Linear, broadcast_in_dim, move_axis
 from tetrax.runtime.array import as_value
 from tetrax.tracing.symbolic import Zero
@@ -35,6 +37,9 @@ _FUNCTIONS = {
     FftType.RFFT: deferred("scipy.fft", "rfftn"),
     FftType.IRFFT: deferred("scipy.fft", "irfftn"),
 }
+_INVERSE, _REAL = (FftType.IFFT, FftType.IRFFT), (FftType.RFFT, FftType.IRFFT)
+_LARGE = 1 << 15
+"""Elements from which an eager call is compiled."""
 _FLOATS, _COMPLEX = ("float32", "float64"), ("complex64", "complex128")
 
 
@@ -80,6 +85,14 @@ class Fft(Linear):
             return np.zeros(aval.shape, aval.dtype)
         axes = tuple(range(x.ndim - len(fft_lengths), x.ndim))
         return _FUNCTIONS[fft_type](x, fft_lengths, axes)
+
+    def runs_compiled(self, avals: Sequence[ShapedArray], params: dict) -> bool:
+        return avals[0].size >= _LARGE
+
+    def expansion(self, avals: Sequence[ShapedArray], params: dict) -> ClosedProgram:
+        kind, lengths = params["fft_type"], tuple(params["fft_lengths"])
+        out = self.shape(*avals, **params)
+        return fft_program(avals[0], out, lengths, kind in _INVERSE, kind in _REAL)
 
     def transpose(self, ct: Any, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
         if type(ct) is Zero:

@@ -9,6 +9,8 @@
     kernel(operands, outs, **params)         results as functions from index to scalar expression
     emit(builder, operands, outs, **params)  a loop nest with stores, where `kernel` cannot say it
     structure(**params)                      the programs it holds, for the compiler
+    expansion(avals, params)                 a program of other operations that the compiler for
+                                             CPUs puts in its place, or None
     stablehlo(ctx, operands, outs, **params) text for XLA
 
 Rules are methods; a rule assigned to an instance (`sin_p.jvp = rule`) takes precedence, which is
@@ -131,6 +133,7 @@ class Primitive:
         return False
 
     structure: Any = None
+    expansion: Any = None
     # Splits the operation into known and unknown parts; only operations that hold programs do.
     partial: Any = None
     # Removes unused operands and results; None keeps or drops the equation whole.

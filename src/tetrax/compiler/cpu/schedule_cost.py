@@ -40,6 +40,12 @@ _CALL = 10_000.0
 """A library routine whose work is not known."""
 _DIMENSIONS = {"tetrax_gemm": 3, "tetrax_conv": 4}
 """How many of a routine's first sizes make up its multiplications."""
+_PER_ELEMENT = {
+    **dict.fromkeys(("tetrax_fft_columns", "tetrax_fft_rows", "tetrax_fft_line"), 1.0),
+    **dict.fromkeys(("tetrax_fft_split", "tetrax_fft_join"), 1.0),
+    **dict.fromkeys(("tetrax_fft_real", "tetrax_fft_unreal"), 0.5),
+}
+"""Nanoseconds of those that are told how many elements they do, as the first size."""
 _NEAR_BYTES = 256 * 1024
 """Memory up to which streaming runs from the core's own cache."""
 _NEAR_RATE, _FAR_RATE = 30.0, 8.0
@@ -174,10 +180,14 @@ def _inner_loop(node: Expr, lanes: int, variable: Expr | None) -> float:
 
 
 def _call(statement: Call) -> float:
-    dimensions = _DIMENSIONS.get(statement.symbol.rpartition("_")[0])
+    name = statement.symbol.rpartition("_")[0]
+    sizes = [a for a in statement.arguments if isinstance(a, Expr) and a.type is I64]
+    if name in _PER_ELEMENT:
+        return 20.0 + turns_of(sizes[0]) * _PER_ELEMENT[name]
+    dimensions = _DIMENSIONS.get(name)
     if dimensions is None:
         return _CALL
-    sizes = [a for a in statement.arguments if isinstance(a, Expr) and a.type is I64][:dimensions]
+    sizes = sizes[:dimensions]
     flops = 2.0
     for size in sizes:
         flops *= turns_of(size)

@@ -1,17 +1,46 @@
-"""Inlining: calls of programs become their equations; constants of callees move to the caller."""
+"""Inlining: calls of programs become their equations; constants of callees move to the caller.
+
+So do operations which are other ones for this compiler (`Primitive.expansion`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tetrax.ir.atoms import Atom, DropVar, Literal, Var
 from tetrax.ir.control import Inline
 from tetrax.ir.program import ClosedProgram, Equation, join_effects
 
+Called = Callable[[Equation], ClosedProgram | None]
+"""The program that an equation calls, if it does."""
+
 
 def inline(closed: ClosedProgram) -> ClosedProgram:
     """`closed` without calls; programs inside control flow are left to their own compilation."""
-    state = _Inliner()
+    return _with_calls(closed, _call_of)
+
+
+def expand(closed: ClosedProgram) -> ClosedProgram:
+    """`closed` with the operations in place of which others stand in compiled code."""
+    if all(eqn.primitive.expansion is None for eqn in closed.eqns):
+        return closed
+    return _with_calls(closed, _expansion_of)
+
+
+def _call_of(eqn: Equation) -> ClosedProgram | None:
+    structure = eqn.primitive.structure
+    described = None if structure is None else structure([a.aval for a in eqn.invars], **eqn.params)
+    return described.program if isinstance(described, Inline) else None
+
+
+def _expansion_of(eqn: Equation) -> ClosedProgram | None:
+    expansion = eqn.primitive.expansion
+    return None if expansion is None else expansion([a.aval for a in eqn.invars], eqn.params)
+
+
+def _with_calls(closed: ClosedProgram, called: Called) -> ClosedProgram:
+    state = _Inliner(called)
     program = closed.program
     environment: dict[Var, Atom] = {v: v for v in (*program.constvars, *program.invars)}
     state.constvars = list(program.constvars)
@@ -32,7 +61,8 @@ def _lookup(environment: dict[Var, Atom], atom: Atom) -> Atom:
 
 
 class _Inliner:
-    def __init__(self) -> None:
+    def __init__(self, called: Called) -> None:
+        self.called = called
         self.eqns: list[Equation] = []
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
@@ -40,12 +70,9 @@ class _Inliner:
     def run(self, eqns: list[Equation], environment: dict[Var, Atom]) -> None:
         for eqn in eqns:
             invars = [_lookup(environment, atom) for atom in eqn.invars]
-            structure = eqn.primitive.structure
-            described = (
-                None if structure is None else structure([a.aval for a in invars], **eqn.params)
-            )
-            if isinstance(described, Inline):
-                self._call(eqn, described.program, invars, environment)
+            callee = self.called(eqn)
+            if callee is not None:
+                self._call(eqn, callee, invars, environment)
                 continue
             outvars = [v if isinstance(v, DropVar) else Var(v.aval) for v in eqn.outvars]
             environment.update(zip(eqn.outvars, outvars, strict=True))

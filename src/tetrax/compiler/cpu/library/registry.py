@@ -9,6 +9,7 @@ from functools import partial
 from tetrax.compiler.cpu.backend import link_library
 from tetrax.compiler.cpu.functions import function_of
 from tetrax.compiler.cpu.library.conv import conv_module
+from tetrax.compiler.cpu.library.fft import fft_module, fft_symbols
 from tetrax.compiler.cpu.library.functions import function_module
 from tetrax.compiler.cpu.library.gemm import (
     gemm_module,
@@ -48,6 +49,7 @@ _LIBRARIES = (
     Library(("tetrax_conv_f32",), partial(conv_module, F32)),
     Library(("tetrax_conv_f64",), partial(conv_module, F64)),
     Library(SORT_SYMBOLS, sort_module, optimise=True),
+    *(Library(fft_symbols(type), partial(fft_module, type), optimise=True) for type in (F32, F64)),
 )
 _HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
 

@@ -1,0 +1,322 @@
+"""Fourier transforms of complex numbers, as LLVM text: of one block of lines at a time.
+
+    void tetrax_fft_columns_f32(ptr in, ptr twiddles, ptr out, ptr scratch, i64 elements, i64 lanes,
+                                i64 in_row, i64 out_row, i64 n, i64 radices, i64 last,
+                                i64 last_place, i64 inverse, float scale)
+    void tetrax_fft_rows_f32(…the same…)
+    void tetrax_fft_line_f32(ptr in, ptr twiddles, ptr out, ptr scratch, i64 elements, i64 m,
+                             i64 radices, i64 last, i64 last_place, i64 inverse, float scale)
+    void tetrax_fft_split_f32(ptr in, ptr twiddles, ptr lane_twiddles, ptr block_twiddles, ptr out,
+                              ptr scratch, i64 elements, i64 lanes, i64 in_row, i64 n,
+                              i64 radices, i64 inverse, i64 far)
+    void tetrax_fft_join_f32(ptr in, ptr twiddles, ptr out, ptr scratch, i64 elements, i64 lanes,
+                             i64 out_row, i64 n, i64 radices, i64 last, i64 last_place,
+                             i64 inverse, float scale)
+
+`columns` transforms `lanes` neighbouring columns of n numbers, `rows` so many rows; `in_row` and
+`out_row` are the distances of rows, in numbers. `line` transforms one contiguous line of W m
+numbers, W the lanes of a cell. `split` transforms columns and leaves the results, times twiddles,
+as lanes of panels that are `far` scalars apart; `join` transforms one such panel into columns:
+together they do lines of n1 n2 numbers. `scratch` has room for two panels of n cells, rounded up to
+W of them.
+
+`radices` are the passes' numbers, seven bits each and the first one lowest; `last` is the last one,
+0 if n is 1, and `last_place` where its table is (`split` has all in `radices`). `inverse` exchanges
+real and imaginary parts at both ends, and results are multiplied by `scale`, which must be 1
+otherwise. `elements` is for who estimates.
+"""
+
+from __future__ import annotations
+
+from tetrax.compiler.cpu.library.fft_passes import (
+    OUTER_RADICES,
+    RADICES,
+    Columns,
+    First,
+    Front,
+    Last,
+    OddPass,
+    Pass,
+    Rows,
+    Turn,
+    first_name,
+    last_name,
+)
+from tetrax.compiler.cpu.library.fft_real import Real
+from tetrax.compiler.cpu.library.fft_text import cell_shape
+from tetrax.compiler.cpu.llvm_text import register_type
+from tetrax.compiler.cpu.target import Target
+from tetrax.ir.kernel_types import ScalarType
+
+_ROUTINES = ("columns", "rows", "line", "split", "join", "real", "unreal")
+
+
+def fft_symbols(type: ScalarType) -> tuple[str, ...]:
+    """The routines of an element type."""
+    return tuple(f"tetrax_fft_{name}_{type}" for name in _ROUTINES)
+
+
+def fft_module(type: ScalarType, target: Target) -> str:
+    """The LLVM module of the routines."""
+    shape = cell_shape(type, target)
+    both = (False, True)
+    functions = [
+        *(Pass(shape, radix) for radix in RADICES),
+        OddPass(shape),
+        *(First(shape, radix, swapped) for radix in OUTER_RADICES for swapped in both),
+        *(Last(shape, radix, swapped) for radix in OUTER_RADICES for swapped in both),
+        *(Front(shape, swapped) for swapped in both),
+        *(Columns(shape, back, masked) for back in both for masked in both),
+        *(Rows(shape, back) for back in both),
+        Turn(shape),
+        *(Real(shape, back) for back in both),
+    ]
+    drivers = (_PANEL, _START, _FINISH, _COLUMNS, _ROWS, _LINE, _SPLIT, _JOIN)
+    values = {
+        "T": register_type(type),
+        "TYPE": str(type),
+        "W": str(shape.lanes),
+        "PASSES": _cases("pass", RADICES),
+        "NO_ROOTS": ", ".join(f"[ 0, %pass{radix} ]" for radix in RADICES),
+        "PASS_CALLS": _calls("pass", RADICES),
+        "OUTER": _cases("outer", OUTER_RADICES),
+        "FIRST_CALLS": _outer_calls(first_name, "ptr %memory, ptr %a, ptr %tw, i64 %m, i64 %row"),
+        "LAST_CALLS": _outer_calls(last_name, "ptr %in, ptr %memory, i64 %s, i64 %row, $T$ %scale"),
+    }
+    text = "\n".join([*(function.text() for function in functions), *drivers])
+    for _ in range(2):  # values hold further ones
+        for name, value in values.items():
+            text = text.replace(f"${name}$", value)
+    return text
+
+
+def _cases(name: str, radices: tuple[int, ...]) -> str:
+    return " ".join(f"i64 {radix}, label %{name}{radix}" for radix in radices)
+
+
+def _calls(name: str, radices: tuple[int, ...]) -> str:
+    return "\n".join(
+        f"{name}{radix}:\n"
+        f"  call void @pass_{radix}(ptr %in, ptr %a, ptr %tw, i64 %m, i64 %s)\n"
+        "  br label %next"
+        for radix in radices
+    )
+
+
+def _outer_calls(name, arguments: str) -> str:
+    lines = []
+    for radix in OUTER_RADICES:
+        lines.append(f"outer{radix}:\n  br i1 %swap, label %yes{radix}, label %no{radix}")
+        for label, swapped in ((f"yes{radix}", True), (f"no{radix}", False)):
+            lines.append(
+                f"{label}:\n  call void @{name(radix, swapped)}({arguments})\n  br label %done"
+            )
+    return "\n".join(lines)
+
+
+# Passes over a panel: from `in` to `a`, from there to `b` and back; gives where the outcome is.
+_PANEL = """
+define internal ptr @panel(ptr %in0, ptr %a0, ptr %b0, ptr %tw0, i64 %n0, i64 %s0, i64 %radices0)
+    nounwind {
+entry:
+  br label %head
+head:
+  %in = phi ptr [ %in0, %entry ], [ %a, %next ]
+  %a = phi ptr [ %a0, %entry ], [ %b, %next ]
+  %b = phi ptr [ %b0, %entry ], [ %a, %next ]
+  %tw = phi ptr [ %tw0, %entry ], [ %tw2, %next ]
+  %n = phi i64 [ %n0, %entry ], [ %m, %next ]
+  %s = phi i64 [ %s0, %entry ], [ %s2, %next ]
+  %radices = phi i64 [ %radices0, %entry ], [ %radices2, %next ]
+  %none = icmp eq i64 %radices, 0
+  br i1 %none, label %leave, label %step
+step:
+  %r = and i64 %radices, 127
+  %m = udiv i64 %n, %r
+  switch i64 %r, label %odd [ $PASSES$ ]
+odd:
+  call void @pass_odd(ptr %in, ptr %a, ptr %tw, i64 %m, i64 %s, i64 %r)
+  br label %next
+$PASS_CALLS$
+next:
+  %roots = phi i64 [ %r, %odd ], $NO_ROOTS$
+  %m1 = sub i64 %m, 1
+  %r1 = sub i64 %r, 1
+  %twiddles = mul i64 %m1, %r1
+  %factors = add i64 %twiddles, %roots
+  %scalars = shl i64 %factors, 1
+  %tw2 = getelementptr $T$, ptr %tw, i64 %scalars
+  %s2 = mul i64 %s, %r
+  %radices2 = lshr i64 %radices, 7
+  br label %head
+leave:
+  ret ptr %in
+}
+"""
+
+# Passes from columns in memory, the first of which reads them if lanes are full.
+_START = """
+define internal ptr @start(ptr %memory, i64 %row, i64 %lanes, ptr %a, ptr %b, ptr %tw, i64 %n,
+    i64 %radices, i64 %inverse) nounwind {
+entry:
+  %swap = icmp ne i64 %inverse, 0
+  %re = select i1 %swap, i64 $W$, i64 0
+  %full = icmp eq i64 %lanes, $W$
+  br i1 %full, label %whole, label %some
+some:
+  call void @get_columns_some(ptr %memory, ptr %a, i64 %row, i64 %n, i64 %lanes, i64 %re)
+  br label %plain
+whole:
+  %r = and i64 %radices, 127
+  %r0 = call i64 @llvm.umax.i64(i64 %r, i64 1)
+  %m = udiv i64 %n, %r0
+  switch i64 %r, label %all [ $OUTER$ ]
+all:
+  call void @get_columns_all(ptr %memory, ptr %a, i64 %row, i64 %n, i64 %lanes, i64 %re)
+  br label %plain
+plain:
+  %outcome = call ptr @panel(ptr %a, ptr %b, ptr %a, ptr %tw, i64 %n, i64 1, i64 %radices)
+  ret ptr %outcome
+$FIRST_CALLS$
+done:
+  %m1 = sub i64 %m, 1
+  %r1 = sub i64 %r, 1
+  %factors = mul i64 %m1, %r1
+  %scalars = shl i64 %factors, 1
+  %tw2 = getelementptr $T$, ptr %tw, i64 %scalars
+  %rest = lshr i64 %radices, 7
+  %result = call ptr @panel(ptr %a, ptr %b, ptr %a, ptr %tw2, i64 %m, i64 %r, i64 %rest)
+  ret ptr %result
+}
+"""
+
+# The last pass, into columns in memory.
+_FINISH = """
+define internal void @finish(ptr %in, ptr %a, ptr %b, ptr %tw, ptr %memory, i64 %row,
+    i64 %lanes, i64 %n, i64 %last, i64 %inverse, $T$ %scale) nounwind {
+entry:
+  %swap = icmp ne i64 %inverse, 0
+  %re = select i1 %swap, i64 $W$, i64 0
+  %r0 = call i64 @llvm.umax.i64(i64 %last, i64 1)
+  %s = udiv i64 %n, %r0
+  %in_a = icmp eq ptr %in, %a
+  %spare = select i1 %in_a, ptr %b, ptr %a
+  %full = icmp eq i64 %lanes, $W$
+  br i1 %full, label %whole, label %some
+some:
+  %part = call ptr @panel(ptr %in, ptr %spare, ptr %in, ptr %tw, i64 %last, i64 %s, i64 %last)
+  call void @put_columns_some(ptr %memory, ptr %part, i64 %row, i64 %n, i64 %lanes, i64 %re,
+    $T$ %scale)
+  br label %done
+whole:
+  switch i64 %last, label %all [ $OUTER$ ]
+all:
+  %out = call ptr @panel(ptr %in, ptr %spare, ptr %in, ptr %tw, i64 %last, i64 %s, i64 %last)
+  call void @put_columns_all(ptr %memory, ptr %out, i64 %row, i64 %n, i64 %lanes, i64 %re,
+    $T$ %scale)
+  br label %done
+$LAST_CALLS$
+done:
+  ret void
+}
+
+define internal ptr @second(ptr %scratch, i64 %n) alwaysinline {
+  %more = add i64 %n, $W$
+  %above = sub i64 %more, 1
+  %whole = and i64 %above, -$W$
+  %cell = mul i64 $W$, 2
+  %scalars = mul i64 %whole, %cell
+  %place = getelementptr $T$, ptr %scratch, i64 %scalars
+  ret ptr %place
+}
+"""
+
+_COLUMNS = """
+define void @tetrax_fft_columns_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %elements,
+    i64 %lanes, i64 %in_row, i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %last_place,
+    i64 %inverse, $T$ %scale) nounwind {
+  %b = call ptr @second(ptr %a, i64 %n)
+  %ltw = getelementptr $T$, ptr %tw, i64 %last_place
+  %made = call ptr @start(ptr %in, i64 %in_row, i64 %lanes, ptr %a, ptr %b, ptr %tw, i64 %n,
+    i64 %radices, i64 %inverse)
+  call void @finish(ptr %made, ptr %a, ptr %b, ptr %ltw, ptr %out, i64 %out_row, i64 %lanes, i64 %n,
+    i64 %last, i64 %inverse, $T$ %scale)
+  ret void
+}
+"""
+
+_ROWS = """
+define void @tetrax_fft_rows_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %elements, i64 %lanes,
+    i64 %in_row, i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %last_place, i64 %inverse,
+    $T$ %scale) nounwind {
+  %b = call ptr @second(ptr %a, i64 %n)
+  %ltw = getelementptr $T$, ptr %tw, i64 %last_place
+  %swap = icmp ne i64 %inverse, 0
+  %re = select i1 %swap, i64 $W$, i64 0
+  call void @get_rows(ptr %in, ptr %a, i64 %in_row, i64 %n, i64 %lanes, i64 %re)
+  %made = call ptr @panel(ptr %a, ptr %b, ptr %a, ptr %tw, i64 %n, i64 1, i64 %radices)
+  %in_a = icmp eq ptr %made, %a
+  %spare = select i1 %in_a, ptr %b, ptr %a
+  %some = call i64 @llvm.umax.i64(i64 %last, i64 1)
+  %s = udiv i64 %n, %some
+  %whole = call ptr @panel(ptr %made, ptr %spare, ptr %made, ptr %ltw, i64 %last, i64 %s, i64 %last)
+  call void @put_rows(ptr %out, ptr %whole, i64 %out_row, i64 %n, i64 %lanes, i64 %re, $T$ %scale)
+  ret void
+}
+"""
+
+_LINE = """
+define void @tetrax_fft_line_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %elements, i64 %m,
+    i64 %radices, i64 %last, i64 %last_place, i64 %inverse,
+    $T$ %scale) nounwind {
+entry:
+  %b = call ptr @second(ptr %a, i64 %m)
+  %swap = icmp ne i64 %inverse, 0
+  br i1 %swap, label %yes, label %no
+yes:
+  call void @front_swapped(ptr %in, ptr %a, ptr %tw, i64 %m)
+  br label %rest
+no:
+  call void @front(ptr %in, ptr %a, ptr %tw, i64 %m)
+  br label %rest
+rest:
+  %more = add i64 %m, $W$
+  %above = sub i64 %more, 1
+  %blocks = udiv i64 %above, $W$
+  %less = sub i64 $W$, 1
+  %each = mul i64 %less, $W$
+  %numbers = mul i64 %blocks, %each
+  %scalars = shl i64 %numbers, 1
+  %tw2 = getelementptr $T$, ptr %tw, i64 %scalars
+  %ltw = getelementptr $T$, ptr %tw2, i64 %last_place
+  %made = call ptr @panel(ptr %a, ptr %b, ptr %a, ptr %tw2, i64 %m, i64 1, i64 %radices)
+  call void @finish(ptr %made, ptr %a, ptr %b, ptr %ltw, ptr %out, i64 $W$, i64 $W$, i64 %m,
+    i64 %last, i64 %inverse, $T$ %scale)
+  ret void
+}
+"""
+
+_SPLIT = """
+define void @tetrax_fft_split_$TYPE$(ptr %in, ptr %tw, ptr %lane_tw, ptr %block_tw, ptr %out,
+    ptr %a, i64 %elements, i64 %lanes, i64 %in_row, i64 %n, i64 %radices, i64 %inverse, i64 %far)
+    nounwind {
+  %b = call ptr @second(ptr %a, i64 %n)
+  %made = call ptr @start(ptr %in, i64 %in_row, i64 %lanes, ptr %a, ptr %b, ptr %tw, i64 %n,
+    i64 %radices, i64 %inverse)
+  call void @turn(ptr %made, ptr %out, ptr %lane_tw, ptr %block_tw, i64 %n, i64 %far)
+  ret void
+}
+"""
+
+_JOIN = """
+define void @tetrax_fft_join_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %elements, i64 %lanes,
+    i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %last_place, i64 %inverse,
+    $T$ %scale) nounwind {
+  %b = call ptr @second(ptr %a, i64 %n)
+  %ltw = getelementptr $T$, ptr %tw, i64 %last_place
+  %made = call ptr @panel(ptr %in, ptr %a, ptr %b, ptr %tw, i64 %n, i64 1, i64 %radices)
+  call void @finish(ptr %made, ptr %a, ptr %b, ptr %ltw, ptr %out, i64 %out_row, i64 %lanes, i64 %n,
+    i64 %last, i64 %inverse, $T$ %scale)
+  ret void
+}
+"""
