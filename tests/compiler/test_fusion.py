@@ -110,5 +110,5 @@ def described(steps, indent=""):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_fusion(name):
     f, args = PROGRAMS[name]
-    steps, _, _ = lower(tetrax.jit(f).trace(*args).jaxpr)
+    steps = lower(tetrax.jit(f).trace(*args).jaxpr).steps
     check_golden(f"fusion_{name}", "\n".join(described(steps)))

@@ -110,7 +110,7 @@ FUSED = {
 @pytest.mark.parametrize("name", FUSED)
 def test_number_of_kernels(name):
     f, args, most = FUSED[name]
-    steps, _, _ = lower(program(f, *args))
+    steps = lower(program(f, *args)).steps
     assert len(list(kernel_steps(steps))) <= most
 
 
@@ -135,7 +135,7 @@ def test_temporaries_share_the_arena():
             x = (x @ x.T) @ x
         return x
 
-    _, _, arena = lower(program(f, np.ones((64, 64), np.float32)))
+    arena = lower(program(f, np.ones((64, 64), np.float32))).arena_bytes
     # Two products alternate; without reuse there would be twenty.
     assert arena <= 6 * 64 * 64 * 4
 
@@ -144,7 +144,7 @@ def test_updates_in_a_loop_are_in_place():
     def f(x):
         return lax.fori_loop(0, 1000, lambda i, c: c.at[i].set(i * 1.0), x)
 
-    steps, _, _ = lower(program(f, np.zeros(1000, np.float32)))
+    steps = lower(program(f, np.zeros(1000, np.float32))).steps
     loop = next(step for step in steps if hasattr(step, "carries"))
     assert any(carry.in_place for carry in loop.carries)
     np.testing.assert_array_equal(tetrax.jit(f)(np.zeros(1000, np.float32)), np.arange(1000))
@@ -156,7 +156,7 @@ def test_equal_layers_share_kernels():
             x = jnp.tanh(x @ x)
         return x
 
-    steps, _, _ = lower(program(f, np.eye(4, dtype=np.float32)))
+    steps = lower(program(f, np.eye(4, dtype=np.float32))).steps
     from_text = {str(step.kernel.name): step for step in kernel_steps(steps)}
     assert len(from_text) <= 4
 

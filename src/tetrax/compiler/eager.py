@@ -183,8 +183,10 @@ def _single_equation(
     return stage(run, avals)[0]
 
 
-def executable_of(closed: ClosedProgram) -> Executable:
-    """Machine code of a program, compiled once per program object."""
+def executable_of(closed: ClosedProgram, donated: tuple[int, ...] = ()) -> Executable:
+    """Machine code of a program, compiled once per program object if it uses up no operand."""
+    if donated:
+        return pipeline.compile_program(closed, donated)
     found = _programs.get(closed)
     if found is None:
         found = _programs[closed] = pipeline.compile_program(closed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from tetrax.compiler.steps import HostFunction
 from tetrax.config import config
 from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.runtime import memory
-from tetrax.runtime.array import Array
+from tetrax.runtime.array import Array, calls_in_flight
 from tetrax.runtime.native_call import (
     FAILED,
     MAX_STACK_ARENA,
@@ -50,6 +51,7 @@ class Executable:
         host_functions: Sequence[HostFunction],
         keep: Any = None,
         has_loops: bool = True,
+        sources: Sequence[int | None] = (),
     ) -> None:
         self.address = address
         self.in_avals = list(in_avals)
@@ -63,6 +65,8 @@ class Executable:
         self.host_functions = list(host_functions)
         self.context = next(_contexts)
         self.has_loops = has_loops
+        # For every result the operand whose memory it takes, or None.
+        self.sources = list(sources) or [None] * len(self.out_avals)
         self._keep = keep
         # Its place among what the process keeps, if a cache holds it.
         self.kept: kept.Entry | None = None
@@ -84,7 +88,7 @@ class Executable:
         """Results for operands of the types `in_avals`, or differing only in the weak type."""
         outs = self.run(*args)
         if outs is MISMATCH:
-            outs = self.run(*map(_as_type, args, self.in_avals))
+            outs = self.run(*map(as_type, args, self.in_avals))
         if outs is FAILED:
             raise take_exception()
         assert outs is not MISMATCH
@@ -122,13 +126,13 @@ class Executable:
         call = self.call(single)
         runner = make_runner(call)
         if call.takes_memory:
-            sizes = [
-                out_bytes(aval)
-                for aval, flag in zip(call.out_avals, call.given, strict=True)
-                if flag
-            ]
+            results = zip(call.out_avals, call.given, self.sources, strict=True)
+            wanted = [(out_bytes(aval), source) for aval, flag, source in results if flag]
             arena = self.arena_bytes if self.arena_bytes > MAX_STACK_ARENA else 0
-            runner = _with_memory(runner, arena, sizes)
+            if any(source is not None for _, source in wanted):
+                runner = _with_memory_of_operands(runner, arena, wanted, self.in_avals)
+            else:
+                runner = _with_memory(runner, arena, [size for size, _ in wanted])
         return _with_check(runner) if self.checked else runner
 
 
@@ -145,6 +149,49 @@ def _with_memory(runner: Runner, arena_bytes: int, sizes: Sequence[int]) -> Runn
     return run
 
 
+def _with_memory_of_operands(
+    runner: Runner,
+    arena_bytes: int,
+    wanted: Sequence[tuple[int, int | None]],
+    in_avals: Sequence[ShapedArray],
+) -> Runner:
+    """The same where results take the memory of operands, which are used up."""
+    taken = [source for _, source in wanted if source is not None]
+
+    def run(*args: Any) -> Any:
+        for source in taken:
+            if type(args[source]) is not Array or args[source].aval is not in_avals[source]:
+                return MISMATCH
+        # An array that is passed twice is read as another operand as well.
+        apart = len(set(map(id, args))) == len(args) and not calls_in_flight.value
+        blocks: list[memory.Block] = []
+        for size, source in wanted:
+            if source is None:
+                blocks.append(memory.take(size))
+            else:
+                blocks.append(_memory_of(args[source], size, apart))
+        if not arena_bytes:
+            return runner(0, blocks, *args)
+        arena = memory.take(max(arena_bytes, memory.SMALLEST))
+        return runner(arena.address, blocks, *args)
+
+    return run
+
+
+_REFERENCES = 3  # that of the array, the local one, and that of the call that counts
+
+
+def _memory_of(array: Array, size: int, apart: bool) -> memory.Block:
+    """The memory of an array, if nobody else has it, or a copy."""
+    address = array.address
+    owner = array._owner
+    if apart and type(owner) is memory.Block and sys.getrefcount(owner) == _REFERENCES:
+        return owner
+    block = memory.take(size)
+    ctypes.memmove(block.address, address, size)
+    return block
+
+
 def _with_check(runner: Runner) -> Runner:
     """A runner that reports what kernels with bounds checks have found."""
 
@@ -158,7 +205,8 @@ def _with_check(runner: Runner) -> Runner:
     return run
 
 
-def _as_type(array: Array, aval: ShapedArray) -> Array:
+def as_type(array: Array, aval: ShapedArray) -> Array:
+    """The array with the weak type that a program was compiled for."""
     if array.aval is aval:
         return array
     assert array.aval.same_type(aval), f"compiled for {aval}, called with {array.aval}"

@@ -33,11 +33,11 @@ def stage_text(closed: ClosedProgram, stage: str) -> str:
 
 
 def _kernels(closed: ClosedProgram) -> list:
-    return list(kernel_steps(lower(closed)[0]))
+    return list(kernel_steps(lower(closed).steps))
 
 
 def _driver_text(closed: ClosedProgram) -> str:
-    steps = lower(closed)[0]
+    steps = lower(closed).steps
     symbols = {step: f"kernel{i}" for i, step in enumerate(kernel_steps(steps))}
     return DriverText(symbols).text("driver", steps)
 

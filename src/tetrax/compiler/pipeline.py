@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from tetrax.compiler.buffers import plan_arena
 from tetrax.compiler.cpu.backend import compile_driver, compile_kernels
+from tetrax.compiler.donation import share_memory
 from tetrax.compiler.driver_text import HOST_CALL_SYMBOL, DriverText
 from tetrax.compiler.executable import HOST_CALL_ADDRESS, Executable
+from tetrax.compiler.nest import nbytes
 from tetrax.compiler.passes.control import unify_control
 from tetrax.compiler.passes.cse import eliminate_common_subexpressions
 from tetrax.compiler.passes.dce import eliminate_dead_code
@@ -19,11 +22,12 @@ from tetrax.compiler.passes.loops import simplify_loops
 from tetrax.compiler.passes.products import absorb_transposes
 from tetrax.compiler.passes.simplify import simplify
 from tetrax.compiler.region import Module, Region
-from tetrax.compiler.steps import ArgSlot, KernelStep, Step, nested
+from tetrax.compiler.steps import ArgSlot, KernelStep, Step, TempSlot, nested
 from tetrax.config import config
 from tetrax.ir.check import check_closed
 from tetrax.ir.control import Inline
 from tetrax.ir.program import ClosedProgram
+from tetrax.runtime import memory
 from tetrax.runtime.llvm import engine
 
 Pass = Callable[[ClosedProgram], ClosedProgram]
@@ -52,19 +56,51 @@ def optimise(closed: ClosedProgram) -> ClosedProgram:
     return closed
 
 
-def lower(closed: ClosedProgram) -> tuple[list[Step], Module, int]:
-    """Steps, what they share, and the size of the arena."""
+@dataclass(frozen=True)
+class Lowered:
+    """A program in steps, what they share, the size of the arena, and for every result the operand
+    whose memory it takes, or None.
+    """
+
+    steps: list[Step]
+    module: Module
+    arena_bytes: int
+    sources: list[int | None]
+
+
+def lower(closed: ClosedProgram, donated: Sequence[int] = ()) -> Lowered:
+    """The steps of a program; results may take the memory of `donated` operands."""
     inputs, outputs = len(closed.in_avals), len(closed.out_avals)
     module = Module(first_constant=inputs + outputs)
     in_slots = [ArgSlot(i) for i in range(inputs)]
     out_slots = [ArgSlot(inputs + i) for i in range(outputs)]
     steps = Region(module, optimise(closed), in_slots).lower(out_slots)
-    return steps, module, plan_arena(steps)
+    shared = share_memory(steps, inputs, _candidates(closed, donated))
+    for step in kernel_steps(shared.steps):
+        step.kernel = module.cache.scheduled(step.kernel)
+        scratch = step.kernel.scratch_bytes
+        step.scratch = TempSlot(scratch) if scratch else None
+    return Lowered(shared.steps, module, plan_arena(shared.steps), shared.sources)
 
 
-def compile_program(closed: ClosedProgram) -> Executable:
-    """Machine code for `closed`, whose constants must be concrete."""
-    steps, module, arena_bytes = lower(closed)
+def _candidates(closed: ClosedProgram, donated: Sequence[int]) -> list[list[int]]:
+    """For every result the donated operands of its type; small results have memory enough."""
+    operands = closed.in_avals
+    return [
+        [i for i in donated if operands[i].same_type(result)]
+        if nbytes(result) >= memory.SMALLEST
+        else []
+        for result in closed.out_avals
+    ]
+
+
+def compile_program(closed: ClosedProgram, donated: Sequence[int] = ()) -> Executable:
+    """Machine code for `closed`, whose constants must be concrete.
+
+    The executable uses up the arrays at the positions `donated`.
+    """
+    lowered = lower(closed, donated)
+    steps, module = lowered.steps, lowered.module
     called = list(kernel_steps(steps))
     handles = compile_kernels([step.kernel for step in called], temporary=True)
     symbols = {s: handle.symbol for s, handle in zip(called, handles, strict=True)}
@@ -78,10 +114,11 @@ def compile_program(closed: ClosedProgram) -> Executable:
         closed.in_avals,
         closed.out_avals,
         module.constants,
-        arena_bytes,
+        lowered.arena_bytes,
         module.host_functions,
         keep=(driver, *handles),
         has_loops=loops,
+        sources=lowered.sources,
     )
 
 

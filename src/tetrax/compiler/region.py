@@ -202,17 +202,12 @@ class Region:
             return
         nest = self.plan.nest(group, writes)
         slots = [self.slot(var) for var in (*nest.reads, *nest.writes)]
-        self.steps.append(self._kernel_step(nest.kernel, slots))
+        self.steps.append(KernelStep(nest.kernel, slots))
 
     def _is_read_outside(self, var: Var, group: Group) -> bool:
         if var in self.slots:
             return True
         return any(reader is not group for reader in self.readers.get(var, ()))
-
-    def _kernel_step(self, kernel: Any, slots: list[Slot]) -> KernelStep:
-        kernel = self.module.cache.scheduled(kernel)
-        scratch = kernel.scratch_bytes
-        return KernelStep(kernel, slots, TempSlot(scratch) if scratch else None)
 
     def _equation(self, eqn: Equation, position: int) -> None:
         primitive = eqn.primitive
@@ -243,7 +238,7 @@ class Region:
         else:
             slots += [self.slot(var) for var in eqn.outvars]
         kernel = self.module.cache.emitted(eqn, lambda: _emitted(eqn))
-        self.steps.append(self._kernel_step(kernel, slots))
+        self.steps.append(KernelStep(kernel, slots))
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -279,7 +274,7 @@ class Region:
             for operand in found.reads
         ]
         slots += [self.slot(eqn.outvars[i]) for i in found.writes]
-        self.steps.append(self._kernel_step(found.kernel, slots))
+        self.steps.append(KernelStep(found.kernel, slots))
         return True
 
     def _while(self, eqn: Equation, described: While) -> None:

@@ -62,7 +62,7 @@ class Staged:
     def runner(self) -> Runner:
         """`run`, after compiling the program if that was not done yet."""
         if self.run is None:
-            executable = executable_of(self.closed)
+            executable = executable_of(self.closed, () if self.hoisted else self.donated)
             self.run = executable.run_single if self.single else executable.run
             if self.forget is not None:
                 self.kept = kept.keep(executable.nbytes, partial(_release, weakref.ref(self)))
@@ -75,10 +75,10 @@ class Staged:
 
     def finish(self, leaves: Sequence[Any], outs: Any) -> Any:
         """What the function returns, from what the program gave."""
-        if outs is FAILED:
-            raise take_exception()
         for place in self.donated:
             leaves[place].delete()
+        if outs is FAILED:
+            raise take_exception()
         return outs if self.single else self.out_tree.unflatten(outs)
 
 

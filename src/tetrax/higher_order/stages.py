@@ -8,7 +8,7 @@ from typing import Any
 
 from tetrax import tree
 from tetrax._lazy import lazy_module
-from tetrax.compiler.executable import Executable, take_exception
+from tetrax.compiler.executable import Executable, as_type, take_exception
 from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import as_value
@@ -128,7 +128,9 @@ class Lowered:
         return inspect.cost_analysis(self.traced.jaxpr)
 
     def compile(self, compiler_options: Any = None) -> Compiled:
-        return Compiled(self, pipeline.compile_program(self.traced.jaxpr))
+        traced = self.traced
+        places = tuple([i for i, flag in enumerate(traced.donated) if flag])
+        return Compiled(self, pipeline.compile_program(traced.jaxpr, places), places)
 
 
 @dataclass
@@ -137,6 +139,8 @@ class Compiled:
 
     lowered: Lowered
     executable: Executable
+    # Positions of the arguments, flattened, that a call uses up.
+    donated: tuple[int, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
@@ -146,19 +150,27 @@ class Compiled:
                 f"with: compiled for {self.lowered.in_tree}, called with {in_tree}"
             )
         outs = self.executable.run(*leaves)
-        if outs is not MISMATCH and outs is not FAILED:
-            return tree.unflatten(self.lowered.out_tree, outs)
-        if outs is FAILED:
-            raise take_exception()
-        values = [as_value(x) for x in leaves]
+        if outs is not MISMATCH:
+            return self._finish(leaves, outs)
+        values: list[Any] = [as_value(x) for x in leaves]
         for value, aval in zip(values, self.executable.in_avals, strict=True):
             if not value.aval.same_type(aval):
                 raise TypeError(
                     "Argument types differ from the types for which this computation was compiled: "
                     f"got {value.aval.str_short()}, compiled for {aval.str_short()}"
                 )
-        arrays: Any = values
-        return tree.unflatten(self.lowered.out_tree, self.executable(arrays))
+        arrays = [
+            as_type(value, aval)
+            for value, aval in zip(values, self.executable.in_avals, strict=True)
+        ]
+        return self._finish(arrays, self.executable.run(*arrays))
+
+    def _finish(self, leaves: Sequence[Any], outs: Any) -> Any:
+        for place in self.donated:
+            leaves[place].delete()
+        if outs is FAILED:
+            raise take_exception()
+        return tree.unflatten(self.lowered.out_tree, outs)
 
     @property
     def out_info(self) -> Any:

@@ -16,16 +16,16 @@ from typing import Any
 from tetrax.errors import KernelError
 from tetrax.ir.kernel_types import ScalarType
 
-BUFFER_MODES = ("in", "out", "inout", "temp")
+BUFFER_MODES = ("in", "out", "inout", "update", "temp")
 
 
 @dataclass(frozen=True)
 class Buffer:
     """A named piece of memory of `size` elements that a kernel reads or writes.
 
-    `mode` 'in' is only loaded, 'out' only has to be stored, 'inout' both. Buffers never overlap,
-    except that two 'inout' buffers may be one and the same memory. A 'temp' buffer lives in the
-    kernel's scratch space; its contents are undefined at the start.
+    `mode` 'in' is only loaded, 'out' only has to be stored, 'inout' and 'update' both. Buffers
+    never overlap, except that two 'inout' buffers may be one and the same memory. A 'temp' buffer
+    lives in the kernel's scratch space; its contents are undefined at the start.
     """
 
     name: str

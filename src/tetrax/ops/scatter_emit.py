@@ -41,8 +41,12 @@ SMALL_RESULT = 1 << 14
 """Results of fewer elements can have several copies a task, so that updates of one element that
 follow each other need not wait.
 """
-LARGEST_COPY = 1 << 16
-"""Results of more elements would not stay in the caches in several copies."""
+LARGEST_NEAR_COPY = 1 << 16
+"""Results of more elements do not stay in the near caches in several copies; long windows are then
+better divided into columns.
+"""
+LARGEST_COPY = 1 << 22
+"""Results of more elements have no copies at all."""
 INTERLEAVED = 4
 
 
@@ -109,12 +113,14 @@ class ScatterWriter:
     def _has_room(self, updates: Stored, out: Stored, batch: Sequence[int]) -> bool:
         """Whether copies cost little beside the updates."""
         plain = out.buffer.element.is_float or out.buffer.element.is_integer
+        size, many = ax.product(out.shape), ax.product(updates.shape)
+        short = many < LONG_WINDOW * ax.product(batch)
         return (
             self.is_sum
             and plain
-            and ax.product(out.shape) <= LARGEST_COPY
+            and size <= (LARGEST_COPY if short else LARGEST_NEAR_COPY)
             and batch[0] >= 4 * SMALL_TASKS * INTERLEAVED
-            and ax.product(updates.shape) >= 4 * ax.product(out.shape)
+            and many >= (4 if size <= LARGEST_NEAR_COPY else 8) * size
         )
 
     def _by_copies(

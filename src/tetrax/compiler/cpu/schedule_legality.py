@@ -23,9 +23,17 @@ from tetrax.ir.kernel_statements import (
 )
 
 ONLY_READ = {
-    "tetrax_gemm": 2, "tetrax_gemm_small": 2, "tetrax_gemm_then": 2, "tetrax_conv": 5,
-    "tetrax_fft_split": 4, "tetrax_fft_join": 2, "tetrax_fft_columns": 2,
-    "tetrax_fft_rows": 2, "tetrax_fft_line": 2, "tetrax_fft_real": 2, "tetrax_fft_unreal": 2,
+    "tetrax_gemm": 2,
+    "tetrax_gemm_small": 2,
+    "tetrax_gemm_then": 2,
+    "tetrax_conv": 5,
+    "tetrax_fft_split": 4,
+    "tetrax_fft_join": 2,
+    "tetrax_fft_columns": 2,
+    "tetrax_fft_rows": 2,
+    "tetrax_fft_line": 2,
+    "tetrax_fft_real": 2,
+    "tetrax_fft_unreal": 2,
 }
 """How many of a library routine's first arguments it only reads."""
 
