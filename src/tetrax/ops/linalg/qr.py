@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tetrax import errors
 from tetrax._lazy import lazy_module
-from tetrax.ir import kernel
+from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import I32
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import add, sub
@@ -36,7 +36,9 @@ from tetrax.ops.linalg.base import (
 )
 from tetrax.ops.linalg.emit import Lapack, batch_count, fill_identity, has_no_elements
 from tetrax.ops.linalg.lu import lu_p, solve_factored, take_rows
+from tetrax.ops.linalg.native import Matrix, Native, Reflections, has_native
 from tetrax.ops.linalg.triangular import triangular_solve
+from tetrax.ops.nests import load_scalar, store_scalar
 from tetrax.ops.structure import full
 from tetrax.runtime.array import as_value
 
@@ -56,6 +58,27 @@ class Geqrf(Decomposition):
             return [x, np.zeros(min(x.shape), x.dtype)]
         packed, factors, _, _ = routine("geqrf", x.dtype)(x)
         return [packed, factors]
+
+    def emit(self, builder, operands, outs):
+        (x,), (packed, factors) = operands, outs
+        if has_no_elements([x]):
+            _clear(builder, factors)
+            return
+        rows, columns = x.shape[-2:]
+        if has_native(x.dtype):
+            native = Native(builder, x.dtype)
+            with native.matrices(batch_count(x)) as index:
+                reflections = Reflections(native, min(rows, columns), rows, columns)
+                a = native.matrix(packed, index)
+                native.copy(native.matrix(x, index), a, rows * columns)
+                reflections.reduce(a, rows, columns, native.vector(factors, index))
+                reflections.pack(a)
+            return
+        call = _Reduction(builder, x.dtype, rows, columns)
+        with call.lapack.batch(batch_count(x)) as index:
+            call.reduce(x, index)
+            call.lapack.store_matrix(call.packed, packed, index)
+            call.lapack.store_vector(call.factors, factors, index, check=False)
 
 
 class Geqp3(Decomposition):
@@ -101,6 +124,33 @@ class HouseholderProduct(Decomposition):
         name = hermitian_name(x.dtype, "orgqr", "ungqr")
         return routine(name, x.dtype)(x, factors)[0]
 
+    def emit(self, builder, operands, outs):
+        (x, factors), (out,) = operands, outs
+        if has_no_elements([x]):
+            return
+        count, (rows, columns) = factors.shape[-1], x.shape[-2:]
+        if not count:
+            fill_identity(builder, out)
+            return
+        if has_native(x.dtype):
+            native = Native(builder, x.dtype)
+            with native.matrices(batch_count(x)) as index:
+                reflections = Reflections(native, count, rows, columns)
+                reflections.pack(native.matrix(x, index), unpack=True)
+                taus, q = native.vector(factors, index), native.matrix(out, index)
+                reflections.apply(taus, q, columns, backward=True, growing=True)
+            return
+        lapack = Lapack(builder, x.dtype)
+        m, n, k = (lapack.integer(i) for i in (rows, columns, count))
+        packed, info = lapack.matrix(rows, columns), lapack.info()
+        space = 64 * columns
+        work = (lapack.address(lapack.matrix(space)), lapack.integer(space))
+        with lapack.batch(batch_count(x)) as index:
+            lapack.load_matrix(x, index, packed)
+            taus = lapack.address(factors, kernel.mul(index, count))
+            lapack.call("ungqr", m, n, k, lapack.address(packed), m, taus, *work, info)
+            lapack.store_matrix(packed, out, index)
+
 
 class Ormqr(Decomposition):
     """A product of reflections, or its adjoint, times a matrix from either side."""
@@ -125,6 +175,50 @@ class Ormqr(Decomposition):
         space = 64 * max(c.shape)
         side = "L" if left else "R"
         return routine(name, x.dtype)(side, letter, x[:, :count], factors, c, space)[0]
+
+    def emit(self, builder, operands, outs, *, left, transpose):
+        (x, factors, c), (out,) = operands, outs
+        count = factors.shape[-1]
+        rows, columns = c.shape[-2:]
+        if has_no_elements([c]):
+            return
+        if has_native(x.dtype):
+            native = Native(builder, x.dtype)
+            length, width = (rows, columns) if left else (columns, rows)
+            with native.matrices(batch_count(c)) as index:
+                reflections = Reflections(native, count, length, width)
+                reflections.pack(native.matrix(x, index), unpack=True)
+                taus = native.vector(factors, index)
+                source, target = native.matrix(c, index), native.matrix(out, index)
+                if left:
+                    native.copy(source, target, rows * columns)
+                    reflections.apply(taus, target, columns, backward=not transpose)
+                else:  # c h is the transposed hᵀ cᵀ
+                    turned = Matrix(native.space(rows * columns), kernel.index(0), rows)
+                    native.turn(source, rows, columns, turned)
+                    reflections.apply(taus, turned, rows, backward=transpose)
+                    native.turn(turned, columns, rows, target)
+            return
+        self._by_lapack(builder, x, factors, c, out, left, transpose)
+
+    def _by_lapack(self, builder, x, factors, c, out, left, transpose):
+        lapack = Lapack(builder, x.dtype)
+        rows, columns = c.shape[-2:]
+        size, count = x.shape[-2], factors.shape[-1]
+        letters = [
+            lapack.character(letter) for letter in ("L" if left else "R", "C" if transpose else "N")
+        ]
+        m, n, k, lda = (lapack.integer(i) for i in (rows, columns, count, size))
+        packed, target = lapack.matrix(*x.shape[-2:]), lapack.matrix(rows, columns)
+        space, info = 64 * (max(rows, columns) + 65), lapack.info()
+        work = (lapack.address(lapack.matrix(space)), lapack.integer(space))
+        with lapack.batch(batch_count(c)) as index:
+            lapack.load_matrix(x, index, packed)
+            lapack.load_matrix(c, index, target)
+            taus = lapack.address(factors, kernel.mul(index, count))
+            at = (lapack.address(packed), lda, taus, lapack.address(target), m)
+            lapack.call("unmqr", *letters, m, n, k, *at, *work, info)
+            lapack.store_matrix(target, out, index)
 
 
 class Qr(Decomposition):
@@ -158,31 +252,37 @@ class Qr(Decomposition):
         if has_no_elements([x]):
             fill_identity(builder, q)
             return
-        count = min(rows, columns)
-        lapack = Lapack(builder, x.dtype)
-        m, n, k, width = (lapack.integer(i) for i in (rows, columns, count, q.shape[-1]))
-        packed = lapack.matrix(rows, max(columns, q.shape[-1]))
-        factors, info = lapack.matrix(count), lapack.info()
-        space = 64 * (max(rows, columns) + 1)
-        work = (lapack.address(lapack.matrix(space)), lapack.integer(space))
-        spare = lapack.address(lapack.matrix(2 * columns, real=True))
-        swaps = lapack.integers(columns)
-        product_name = "ungqr" if lapack.is_complex else "orgqr"
+        if has_native(x.dtype) and not pivoting:
+            self._natively(builder, x, q, r)
+            return
+        width = q.shape[-1]
+        call = _Reduction(builder, x.dtype, rows, max(columns, width), columns)
+        lapack, product_name = call.lapack, "ungqr" if call.lapack.is_complex else "orgqr"
+        k, width = lapack.integer(min(rows, columns)), lapack.integer(width)
         with lapack.batch(batch_count(x)) as index:
-            lapack.load_matrix(x, index, packed)
-            at, taus = lapack.address(packed), lapack.address(factors)
+            call.reduce(x, index, pivoting)
             if pivoting:
-                with builder.loop(columns) as i:
-                    builder.store(swaps.buffer, i, kernel.const(0, I32))
-                real_work = [spare] if lapack.is_complex else []
-                pivots = lapack.address(swaps)
-                lapack.call("geqp3", m, n, at, m, pivots, taus, *work, *real_work, info)
-                _emit_columns(builder, swaps, order[0], index)
-            else:
-                lapack.call("geqrf", m, n, at, m, taus, *work, info)
-            lapack.store_matrix(packed, r, index, leading=rows, keep="upper")
-            lapack.call(product_name, m, width, k, at, m, taus, *work, info)
-            lapack.store_matrix(packed, q, index)
+                _emit_columns(builder, call.swaps, order[0], index)
+            lapack.store_matrix(call.packed, r, index, leading=rows, keep="upper")
+            at = (lapack.address(call.packed), call.m, lapack.address(call.factors))
+            lapack.call(product_name, call.m, width, k, *at, *call.work, call.info)
+            lapack.store_matrix(call.packed, q, index)
+
+    def _natively(self, builder, x, q, r):
+        rows, columns = x.shape[-2:]
+        count, width = min(rows, columns), q.shape[-1]
+        native = Native(builder, x.dtype)
+        with native.matrices(batch_count(x)) as index:
+            reflections = Reflections(native, count, rows, max(columns, width))
+            upper, taus = native.matrix(r, index), native.space(count)
+            whole = r.shape[-2] == rows
+            a = upper if whole else Matrix(native.space(rows * columns), kernel.index(0), columns)
+            native.copy(native.matrix(x, index), a, rows * columns)
+            reflections.reduce(a, rows, columns, taus)
+            if not whole:
+                native.copy(a, upper, count * columns)
+            native.keep_upper(upper, r.shape[-2], columns)
+            reflections.apply(taus, native.matrix(q, index), width, backward=True, growing=True)
 
     def jvp(self, primals, tangents, *, pivoting, full_matrices, use_magma=None):
         (x,) = primals
@@ -202,6 +302,46 @@ class Qr(Decomposition):
         else:
             dq, dr = _thin_tangents(q, r, tangent)
         return outs, [dq, dr, *zeros_of(order)]
+
+
+class _Reduction:
+    """LAPACK's QR factors of one matrix after the other, with room for `room` columns."""
+
+    def __init__(
+        self, builder: Any, dtype: Any, rows: int, room: int, columns: int | None = None
+    ) -> None:
+        columns = room if columns is None else columns
+        self.builder = builder
+        self.lapack = lapack = Lapack(builder, dtype)
+        self.columns = columns
+        self.m, self.n = lapack.integer(rows), lapack.integer(columns)
+        self.packed = lapack.matrix(rows, room)
+        self.factors, self.info = lapack.matrix(min(rows, columns)), lapack.info()
+        space = 64 * (max(rows, columns) + 1)
+        self.work = (lapack.address(lapack.matrix(space)), lapack.integer(space))
+        self.spare = lapack.address(lapack.matrix(2 * columns, real=True))
+        self.swaps = lapack.integers(columns)
+
+    def reduce(self, x: Any, index: Any, pivoting: bool = False) -> None:
+        """R and the reflections of matrix `index`, in `packed` and `factors`."""
+        lapack, builder = self.lapack, self.builder
+        lapack.load_matrix(x, index, self.packed)
+        at, taus = lapack.address(self.packed), lapack.address(self.factors)
+        if not pivoting:
+            lapack.call("geqrf", self.m, self.n, at, self.m, taus, *self.work, self.info)
+            return
+        with builder.loop(self.columns) as i:
+            builder.store(self.swaps.buffer, i, kernel.const(0, I32))
+        real_work = [self.spare] if lapack.is_complex else []
+        pivots = (lapack.address(self.swaps), taus)
+        lapack.call("geqp3", self.m, self.n, at, self.m, *pivots, *self.work, *real_work, self.info)
+
+
+def _clear(builder: Any, stored: Any) -> None:
+    """Zeros."""
+    count = batch_count(stored, 1) * stored.shape[-1]
+    with builder.loop(count) as i:
+        store_scalar(builder, stored, i, scalar.constant(0, load_scalar(builder, stored, i)))
 
 
 def _emit_columns(builder: Any, swaps: Any, order: Any, index: Any) -> None:

@@ -19,6 +19,7 @@ from tetrax.compiler.cpu.library.gemm import (
 )
 from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
 from tetrax.compiler.cpu.library.pool_control import take_over
+from tetrax.compiler.cpu.library.qr import qr_module, qr_symbols
 from tetrax.compiler.cpu.library.sort import SORT_SYMBOLS, sort_module
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import BF16, F16, F32, F64
@@ -50,6 +51,7 @@ _LIBRARIES = (
     Library(("tetrax_conv_f64",), partial(conv_module, F64)),
     Library(SORT_SYMBOLS, sort_module, optimise=True),
     *(Library(fft_symbols(type), partial(fft_module, type), optimise=True) for type in (F32, F64)),
+    *(Library(qr_symbols(type), partial(qr_module, type), optimise=True) for type in (F32, F64)),
 )
 _HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
 

@@ -1,0 +1,137 @@
+"""How compiled code calls the library's own decompositions of real matrices.
+
+Matrices stay by rows. Reflections are rows of a padded matrix; see `compiler/cpu/library/qr.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tetrax.ir import kernel
+from tetrax.ir.kernel_expr import Buffer
+from tetrax.ir.views import Stored
+from tetrax.ops.linalg.blocks import BLOCK, stride
+
+LETTERS = {"float32": "f32", "float64": "f64"}
+
+
+def has_native(dtype: Any) -> bool:
+    """Whether there are routines of our own for a dtype."""
+    return np.dtype(dtype).name in LETTERS
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix by rows: where it begins, and the stride of rows."""
+
+    buffer: Buffer
+    first: Any
+    row: int
+
+
+class Native:
+    """Writes calls of the library's routines for one dtype into a kernel."""
+
+    def __init__(self, builder: Any, dtype: Any) -> None:
+        self.builder = builder
+        self.dtype = np.dtype(dtype)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a routine; numbers are passed as 64-bit integers, buffers by address."""
+        self.builder.call(
+            f"tetrax_{name}_{LETTERS[self.dtype.name]}", *(self._argument(x) for x in arguments)
+        )
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, Buffer):
+            return self.builder.address(value)
+        if isinstance(value, Matrix):
+            return self.builder.address(value.buffer, value.first)
+        return kernel.index(value)
+
+    def space(self, count: int) -> Buffer:
+        """Scratch memory."""
+        element = {"float32": kernel.F32, "float64": kernel.F64}[self.dtype.name]
+        return self.builder.temporary(element, max(count, 1))
+
+    def matrix(self, stored: Stored, index: Any) -> Matrix:
+        """Matrix `index` of an array."""
+        rows, columns = stored.shape[-2:]
+        return Matrix(stored.buffer, kernel.mul(index, rows * columns), columns)
+
+    def vector(self, stored: Stored, index: Any) -> Matrix:
+        """Vector `index` of an array."""
+        size = stored.shape[-1]
+        return Matrix(stored.buffer, kernel.mul(index, size), size)
+
+    @contextmanager
+    def matrices(self, count: int) -> Iterator[Any]:
+        """A loop over the matrices of a batch, on several threads; gives the index."""
+        if count == 1:
+            yield kernel.index(0)
+            return
+        with self.builder.loop(count, "parallel", name="matrix") as index:
+            yield index
+
+    def turn(self, source: Matrix, rows: int, columns: int, target: Matrix) -> None:
+        """The transposed matrix."""
+        self.call("turn", source, source.row, rows, columns, target, target.row)
+
+    def copy(self, source: Matrix, target: Matrix, count: int) -> None:
+        """Copy neighbouring elements."""
+        with self.builder.loop(count, "vector") as i:
+            value = self.builder.load(source.buffer, kernel.add(source.first, i))
+            self.builder.store(target.buffer, kernel.add(target.first, i), value)
+
+    def keep_upper(self, matrix: Matrix, rows: int, columns: int) -> None:
+        """Zeros below the diagonal."""
+        builder = self.builder
+        with builder.loop(rows) as i, builder.loop(kernel.minimum(i, columns), "vector") as j:
+            place = kernel.add(matrix.first, kernel.add(kernel.mul(i, matrix.row), j))
+            builder.store(matrix.buffer, place, kernel.const(0.0, matrix.buffer.element))
+
+
+class Reflections:
+    """Memory for up to `count` reflections of vectors of `length`, applied to `columns`."""
+
+    def __init__(self, native: Native, count: int, length: int, columns: int) -> None:
+        self.native, self.count, self.length = native, count, length
+        self.row = stride(length)
+        self.vectors = native.space(count * self.row)
+        self.factors = native.space((count + BLOCK - 1) // BLOCK * BLOCK * BLOCK)
+        self.work = native.space(2 * BLOCK * columns)
+
+    def reduce(self, a: Matrix, rows: int, columns: int, taus: Any) -> None:
+        """A to R above its diagonal, and to these reflections."""
+        self.native.call(
+            "qr",
+            *(a, a.row, rows, columns, self.vectors, self.row, taus, self.factors, self.work),
+        )
+
+    def pack(self, a: Matrix, shift: int = 0, unpack: bool = False) -> None:
+        """Reflections to (or from) the columns of a matrix below its diagonal."""
+        self.native.call(
+            "unpack" if unpack else "pack",
+            *(self.vectors, self.row, self.count, shift, self.length, a, a.row),
+        )
+
+    def apply(
+        self,
+        taus: Any,
+        c: Matrix,
+        columns: int,
+        *,
+        shift: int = 0,
+        backward: bool,
+        growing: bool = False,
+    ) -> None:
+        """Multiply C from the left by the product of all (`backward`), or its transpose."""
+        self.native.call(
+            "reflect",
+            *(self.vectors, self.row, self.count, shift, self.length, taus, self.factors),
+            *(c, c.row, columns, self.work, int(backward), int(growing)),
+        )
