@@ -23,7 +23,9 @@ from tetrax.ops.linalg.base import (
     tril,
     wide,
 )
+from tetrax.ops.linalg.blocks import stride
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
+from tetrax.ops.linalg.native import Native, has_native
 from tetrax.ops.linalg.triangular import triangular_solve
 from tetrax.ops.structure import broadcast_in_dim
 from tetrax.runtime.array import as_value
@@ -51,6 +53,14 @@ class Cholesky(Decomposition):
         if has_no_elements(outs):
             return
         size = out.shape[-1]
+        if has_native(out.dtype):
+            native = Native(builder, out.dtype)
+            row = stride(size)
+            with native.matrices(batch_count(out)) as index:
+                matrices = [native.space(size * row) for _ in range(2)]
+                x = native.matrix(operands[0], index)
+                native.call("cholesky", x, native.matrix(out, index), *matrices, size, row)
+            return
         lapack = Lapack(builder, out.dtype)
         half, order, info = lapack.character("U"), lapack.integer(size), lapack.info()
         with lapack.batch(batch_count(out)) as index:

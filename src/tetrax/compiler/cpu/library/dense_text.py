@@ -16,6 +16,12 @@ from tetrax.ops.linalg.blocks import PAD
 AWAKE = 1_000_000
 """The work that the pool is told of: more calls follow at once, so workers are worth waking."""
 NO_TASK = "i64 0"
+DECLARATIONS = """
+declare void @tetrax_parallel(ptr, ptr, i64, i64)
+declare void @tetrax_gemm_$T$(ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, i32)
+declare void @tetrax_turn_$T$(ptr, i64, i64, i64, ptr, i64)
+"""
+"""What the modules use of others."""
 
 Fields = Sequence[tuple[str, str]]
 

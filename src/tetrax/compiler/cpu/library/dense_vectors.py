@@ -4,7 +4,8 @@
     combine(y, rows, ld, count, length, coef)  y -= coef[r] row r, for all r
     rank_one(x, rows, ld, count, length, coef) row r -= coef[r] x
     scale(x, length, factor address)
-    turn(source, source row, rows, columns, target, target row)   the transposed matrix
+    turn(source, source row, rows, columns, target, target row)   the transposed matrix;
+                                               `tetrax_turn` is the same on several threads
 
 All but `turn` go over their vectors in full registers, past the end into zeros.
 """
@@ -13,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tetrax.compiler.cpu.library.dense_text import Dense
+from tetrax.compiler.cpu.library.dense_text import Dense, Task
 from tetrax.compiler.cpu.library.gemm_text import Shape
+from tetrax.compiler.cpu.target import Target
+from tetrax.ir.kernel_types import ScalarType
 
 ROWS = 4
 """Rows that are read together."""
@@ -26,6 +29,18 @@ def vector_functions(shape: Shape) -> list[str]:
     """All functions, for one type."""
     kinds = (_Dots, _Combine, _RankOne)
     return [*(kind(shape).text() for kind in kinds), _Scale(shape).text(), _Turn(shape).text()]
+
+
+def turn_symbols(type: ScalarType) -> tuple[str, ...]:
+    """Transposition on several threads."""
+    return (f"tetrax_turn_{type}",)
+
+
+def turn_module(type: ScalarType, target: Target) -> str:
+    """The LLVM module of `tetrax_turn`."""
+    shape = Shape.of(type, target)
+    functions = [_Turn(shape).text(), _TurnTask(shape).text(), _TurnAll(shape).text()]
+    return "\n".join(["declare void @tetrax_parallel(ptr, ptr, i64, i64)", *functions])
 
 
 class _OverRows(Dense):
@@ -166,3 +181,39 @@ class _Turn(Dense):
             right, 1, lambda j: element(i, j), start=left
         )
         self.loop(bottom, 1, row, start=top)
+
+
+_TURN = [
+    *(("ptr", "source"), ("i64", "source_row"), ("i64", "m"), ("i64", "n")),
+    *(("ptr", "target"), ("i64", "target_row")),
+]
+STRIP = 128
+"""Columns that a task transposes."""
+
+
+class _TurnTask(Task):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape, "turn_task", _TURN)
+
+    def text(self) -> str:
+        g = self.given
+        first, columns = self.range(g["n"], str(STRIP))
+        self.run(
+            "turn",
+            *(f"ptr {self.at(g['source'], first)}", f"i64 {g['source_row']}", f"i64 {g['m']}"),
+            f"i64 {columns}",
+            f"ptr {self.at(g['target'], self.times(first, g['target_row']))}",
+            f"i64 {g['target_row']}",
+        )
+        return self.done()
+
+
+class _TurnAll(Dense):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape, "tetrax_turn")
+
+    def text(self) -> str:
+        fields = [(kind, f"%{name}") for kind, name in _TURN]
+        self.share("turn_task", fields, self.rounded_up("%n", STRIP))
+        given = ", ".join(f"{kind} %{name}" for kind, name in _TURN)
+        return self.finished(given, linkage="")

@@ -5,19 +5,17 @@
                             ptr c, i64 c_row, i64 columns, ptr work, i64 backward, i64 growing)
     void tetrax_pack_f32(ptr v, i64 ldv, i64 count, i64 shift, i64 length, ptr a, i64 lda)
     void tetrax_unpack_f32(…the same…)
-    void tetrax_turn_f32(ptr source, i64 source_row, i64 m, i64 n, ptr target, i64 target_row)
 
 `tetrax_qr` reduces A (m × n, by rows of stride lda) to R in its upper triangle, and to reflections
 in the rows of `v` (a padded matrix, with explicit ones and zeros) with factors `tau`. Below R, A
 holds nothing of use; `tetrax_pack` puts the reflections there, and `tetrax_unpack` takes them from
 there. `tetrax_reflect` multiplies C by reflections from the left, see `householder`; a growing C
 is first made the identity. `t` holds BLOCK × BLOCK numbers per block, `work` 2 BLOCK × columns.
-`tetrax_turn` transposes, on several threads.
 """
 
 from __future__ import annotations
 
-from tetrax.compiler.cpu.library.dense_text import Dense, Task, pieces
+from tetrax.compiler.cpu.library.dense_text import DECLARATIONS, Dense, Task, pieces
 from tetrax.compiler.cpu.library.dense_vectors import vector_functions
 from tetrax.compiler.cpu.library.gemm_text import Shape
 from tetrax.compiler.cpu.library.householder import LEAST, MOST, householder_functions
@@ -25,13 +23,7 @@ from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import ScalarType
 from tetrax.ops.linalg.blocks import BLOCK, PAD
 
-DECLARATIONS = """
-declare void @tetrax_parallel(ptr, ptr, i64, i64)
-declare void @tetrax_gemm_$T$(ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, i32)
-"""
-
-
-NAMES = ("qr", "reflect", "pack", "unpack", "turn")
+NAMES = ("qr", "reflect", "pack", "unpack")
 
 
 def qr_symbols(type: ScalarType) -> tuple[str, ...]:
@@ -53,8 +45,6 @@ def qr_module(type: ScalarType, target: Target) -> str:
         _Reflect(shape).text(),
         _Pack(shape, packs=True).text(),
         _Pack(shape, packs=False).text(),
-        _TurnTask(shape).text(),
-        _TurnAll(shape).text(),
     ]
     return "\n".join(parts)
 
@@ -288,39 +278,3 @@ class _Pack(Dense):
         apart = self.at("%v", self.plus(self.times(c, "%ldv"), i))
         source, target = (apart, packed) if self.packs else (packed, apart)
         self.store(self.load(source), target)
-
-
-_TURN = [
-    *(("ptr", "source"), ("i64", "source_row"), ("i64", "m"), ("i64", "n")),
-    *(("ptr", "target"), ("i64", "target_row")),
-]
-STRIP = 128
-"""Columns that a task transposes."""
-
-
-class _TurnTask(Task):
-    def __init__(self, shape: Shape) -> None:
-        super().__init__(shape, "turn_task", _TURN)
-
-    def text(self) -> str:
-        g = self.given
-        first, columns = self.range(g["n"], str(STRIP))
-        self.run(
-            "turn",
-            *(f"ptr {self.at(g['source'], first)}", f"i64 {g['source_row']}", f"i64 {g['m']}"),
-            f"i64 {columns}",
-            f"ptr {self.at(g['target'], self.times(first, g['target_row']))}",
-            f"i64 {g['target_row']}",
-        )
-        return self.done()
-
-
-class _TurnAll(Dense):
-    def __init__(self, shape: Shape) -> None:
-        super().__init__(shape, "tetrax_turn")
-
-    def text(self) -> str:
-        fields = [(kind, f"%{name}") for kind, name in _TURN]
-        self.share("turn_task", fields, self.rounded_up("%n", STRIP))
-        given = ", ".join(f"{kind} %{name}" for kind, name in _TURN)
-        return self.finished(given, linkage="")

@@ -8,7 +8,9 @@ from functools import partial
 
 from tetrax.compiler.cpu.backend import link_library
 from tetrax.compiler.cpu.functions import function_of
+from tetrax.compiler.cpu.library.cholesky import cholesky_module, cholesky_symbols
 from tetrax.compiler.cpu.library.conv import conv_module
+from tetrax.compiler.cpu.library.dense_vectors import turn_module, turn_symbols
 from tetrax.compiler.cpu.library.fft import fft_module, fft_symbols
 from tetrax.compiler.cpu.library.functions import function_module
 from tetrax.compiler.cpu.library.gemm import (
@@ -51,7 +53,15 @@ _LIBRARIES = (
     Library(("tetrax_conv_f64",), partial(conv_module, F64)),
     Library(SORT_SYMBOLS, sort_module, optimise=True),
     *(Library(fft_symbols(type), partial(fft_module, type), optimise=True) for type in (F32, F64)),
-    *(Library(qr_symbols(type), partial(qr_module, type), optimise=True) for type in (F32, F64)),
+    *(
+        Library(symbols(type), partial(module, type), optimise=True)
+        for symbols, module in (
+            (turn_symbols, turn_module),
+            (qr_symbols, qr_module),
+            (cholesky_symbols, cholesky_module),
+        )
+        for type in (F32, F64)
+    ),
 )
 _HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
 
