@@ -43,6 +43,8 @@ _LAPACK: dict[str, tuple[str, ...]] = {
         "orgbr",
         "syevd",  # eigenvalues of a symmetric matrix
         "sytrd",  # to tridiagonal form
+        "stedc",  # eigenvalues and vectors of a tridiagonal matrix, divide and conquer
+        "ormtr",
         "sygvd",
         "stevd",  # eigenvalues of a tridiagonal matrix
         "stebz",

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 BLOCK = 32
 """Reflections that are applied together."""
+WIDTH = 24
+"""Columns that are reduced to condensed form together."""
+MOST_PARTS = 8
+"""Parts of a product with a vector that are summed up at the end."""
 PAD = 16
 """Elements that follow the last column of a padded matrix at least; routines make them zero."""
 

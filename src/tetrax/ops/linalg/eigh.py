@@ -36,7 +36,9 @@ from tetrax.ops.linalg.base import (
     wide,
     zeros_of,
 )
+from tetrax.ir import kernel
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
+from tetrax.ops.linalg.native import Matrix, Native, TridiagonalForm, has_native
 from tetrax.runtime.array import as_value
 
 linalg = lazy_module("scipy.linalg")
@@ -76,6 +78,9 @@ class Eigh(Decomposition):
         (x,), (vectors, values) = operands, outs
         if has_no_elements([x]):
             return
+        if has_native(x.dtype):
+            _emit_natively(builder, x, vectors, values, lower)
+            return
         size = x.shape[-1]
         lapack = Lapack(builder, x.dtype)
         job, half = lapack.character("V"), lapack.character("L" if lower else "U")
@@ -106,6 +111,36 @@ class Eigh(Decomposition):
         inner = product(adjoint(vectors), tangent, vectors)
         turn = mul(_coupling(values, inner), inner)
         return outs, [matmul(vectors, turn), diagonal(real_part(inner))]
+
+
+def _emit_natively(builder: Any, x: Any, vectors: Any, values: Any, lower: bool) -> None:
+    """Tridiagonal form, LAPACK's divide and conquer, and the reflections applied to its vectors."""
+    size = x.shape[-1]
+    native = Native(builder, x.dtype)
+    with native.matrices(batch_count(x)) as index:
+        lapack = Lapack(builder, x.dtype)
+        whole, job, info = lapack.integer(size), lapack.character("I"), lapack.info()
+        form = TridiagonalForm(native, size)
+        form.load(native.matrix(x, index), lower)
+        d, e, taus = native.vector(values, index), native.space(size), native.space(size)
+        form.reduce(d, e, taus)
+        rotated = lapack.matrix(size, size)
+        space, integers = 1 + 4 * size + size * size, 3 + 5 * size
+        work = [lapack.address(lapack.matrix(space)), lapack.integer(space)]
+        work += [lapack.address(lapack.integers(integers)), lapack.integer(integers)]
+        target = native.matrix(vectors, index)
+        lapack.succeed()
+        with builder.when(form.is_finite(d, e)):
+            at = (builder.address(d.buffer, d.first), builder.address(e))
+            lapack.call("stedc", job, whole, *at, lapack.address(rotated), whole, *work, info)
+        with builder.otherwise():
+            lapack.fail()
+        # the rows of what stands by columns are vectors
+        native.turn(Matrix(rotated.buffer, kernel.index(0), size), size, size, target)
+        form.reflections.apply(taus, target, size, shift=1, backward=True)
+        with builder.when(lapack.failed):
+            native.spoil(target, size * size)
+            native.spoil(d, size)
 
 
 def differences(values: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:

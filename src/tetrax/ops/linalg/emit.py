@@ -79,6 +79,14 @@ class Lapack:
         self._info = self.integers(1)
         return self.address(self._info)
 
+    def succeed(self) -> None:
+        """Report success."""
+        self.builder.store(self._info.buffer, 0, kernel.const(0, I32))
+
+    def fail(self) -> None:
+        """Report failure."""
+        self.builder.store(self._info.buffer, 0, kernel.const(1, I32))
+
     @property
     def failed(self) -> Any:
         """Whether the last call reported failure."""

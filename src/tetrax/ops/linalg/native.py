@@ -14,7 +14,7 @@ import numpy as np
 from tetrax.ir import kernel
 from tetrax.ir.kernel_expr import Buffer
 from tetrax.ir.views import Stored
-from tetrax.ops.linalg.blocks import BLOCK, stride
+from tetrax.ops.linalg.blocks import BLOCK, MOST_PARTS, WIDTH, stride
 
 LETTERS = {"float32": "f32", "float64": "f64"}
 
@@ -87,6 +87,12 @@ class Native:
             value = self.builder.load(source.buffer, kernel.add(source.first, i))
             self.builder.store(target.buffer, kernel.add(target.first, i), value)
 
+    def spoil(self, target: Matrix, count: int) -> None:
+        """Put NaN into neighbouring elements."""
+        with self.builder.loop(count, "vector") as i:
+            nan = kernel.const(float("nan"), target.buffer.element)
+            self.builder.store(target.buffer, kernel.add(target.first, i), nan)
+
     def keep_upper(self, matrix: Matrix, rows: int, columns: int) -> None:
         """Zeros below the diagonal."""
         builder = self.builder
@@ -135,3 +141,48 @@ class Reflections:
             *(self.vectors, self.row, self.count, shift, self.length, taus, self.factors),
             *(c, c.row, columns, self.work, int(backward), int(growing)),
         )
+
+
+class TridiagonalForm:
+    """Memory to bring one symmetric matrix to tridiagonal form."""
+
+    def __init__(self, native: Native, size: int) -> None:
+        self.native, self.size = native, size
+        self.reflections = Reflections(native, max(size - 1, 1), size, size)
+        self.row = stride(size)
+        self.triangle = native.space(size * self.row)
+        self.vectors = self.reflections.vectors
+        self.work = native.space((4 * WIDTH + MOST_PARTS) * self.row)
+
+    def load(self, x: Matrix, lower: bool) -> None:
+        """Take a triangle of a matrix."""
+        builder, size = self.native.builder, self.size
+        if lower:
+            target = Matrix(self.triangle, kernel.index(0), self.row)
+            self.native.turn(x, size, size, target)
+            return
+        with builder.loop(size) as i, builder.loop(size, "vector") as j:
+            source = kernel.add(x.first, kernel.add(kernel.mul(i, x.row), j))
+            place = kernel.add(kernel.mul(i, self.row), j)
+            builder.store(self.triangle, place, builder.load(x.buffer, source))
+
+    def reduce(self, d: Any, e: Any, taus: Any) -> None:
+        """The diagonals, and the reflections."""
+        self.native.call(
+            "tridiagonal",
+            *(self.triangle, self.row, self.size, self.vectors, self.row, d, e, taus, self.work),
+        )
+
+    def is_finite(self, d: Matrix, e: Buffer) -> Any:
+        """Whether the diagonals hold finite numbers only."""
+        builder = self.native.builder
+        zero = kernel.const(0.0, e.element)
+        total = builder.carry("total", zero)
+        with builder.loop(self.size) as i:
+            # a number times zero is zero, everything else is NaN
+            terms = [builder.load(d.buffer, kernel.add(d.first, i))]
+            last = kernel.lt(i, kernel.index(self.size - 1))
+            terms.append(kernel.select(last, builder.load(e, i), zero))
+            for term in terms:
+                total.set(kernel.add(total.value, kernel.mul(term, zero)))
+        return kernel.eq(total.value, zero)

@@ -33,6 +33,11 @@ _BLOCK = [
 ]
 
 
+def reflect_functions(shape: Shape) -> list[str]:
+    """Single reflections, for one type."""
+    return [_Reflect(shape).text()]
+
+
 def householder_functions(shape: Shape) -> list[str]:
     """All functions, for one type."""
     return [

@@ -23,6 +23,7 @@ from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
 from tetrax.compiler.cpu.library.pool_control import take_over
 from tetrax.compiler.cpu.library.qr import qr_module, qr_symbols
 from tetrax.compiler.cpu.library.sort import SORT_SYMBOLS, sort_module
+from tetrax.compiler.cpu.library.tridiagonal import tridiagonal_module, tridiagonal_symbols
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import BF16, F16, F32, F64
 from tetrax.runtime import llvm
@@ -59,6 +60,7 @@ _LIBRARIES = (
             (turn_symbols, turn_module),
             (qr_symbols, qr_module),
             (cholesky_symbols, cholesky_module),
+            (tridiagonal_symbols, tridiagonal_module),
         )
         for type in (F32, F64)
     ),
