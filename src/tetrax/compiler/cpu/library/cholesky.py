@@ -140,7 +140,7 @@ class _Columns(Dense):
         super().__init__(shape, "columns")
 
     def text(self) -> str:
-        self.turned = self.scalars(BLOCK * BLOCK)
+        self.triangle = self.scalars(BLOCK * BLOCK)
         self.start = self.at("%u", self.plus(self.times("%j", "%ld"), "%first"))
         top = self.larger(self.minus("%j", BLOCK), 0)
         self.run("subtract", *_PASSED, "i64 %j", f"i64 {top}", "i64 %j", "i64 %first", "i64 %count")
@@ -149,7 +149,7 @@ class _Columns(Dense):
         self.run(
             "turn",
             *(f"ptr {corner}", "i64 %ld", f"i64 {size}", f"i64 {size}"),
-            *(f"ptr {self.turned}", f"i64 {size}"),
+            *(f"ptr {self.triangle}", f"i64 {size}"),
         )
         self.length = self.whole("%count")
         self.loop(size, 1, self.row)
@@ -158,7 +158,7 @@ class _Columns(Dense):
     def row(self, c: str) -> None:
         place = self.times(c, "%ld")
         row = self.at(self.start, place)
-        column = self.at(self.turned, self.times(c, BLOCK))
+        column = self.at(self.triangle, self.times(c, BLOCK))
         self.run(
             "combine",
             *(f"ptr {row}", f"ptr {self.start}", "i64 %ld", f"i64 {c}", "i64 %count"),

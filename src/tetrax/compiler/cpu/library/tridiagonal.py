@@ -241,10 +241,18 @@ class _Column(Dense):
         self.copied(self.at(row, 1), vector, self.whole(length))
         self.clear_pads(line, "0", "1", "%n")
         tau = self.at("%tau", self.j)
-        self.run("reflect", f"ptr {vector}", f"i64 {length}", f"ptr {tau}", f"ptr {self.at('%e', self.j)}")
+        self.run(
+            "reflect",
+            f"ptr {vector}",
+            f"i64 {length}",
+            f"ptr {tau}",
+            f"ptr {self.at('%e', self.j)}",
+        )
         start = self.emit(f"and i64 {self.j}, {-BLOCK}")
         for rows, first in ((line, self.smaller(start, "%first")), (own, "%first")):
-            self.loop(next_one, 1, lambda i, rows=rows: self.store("0.0", self.at(rows, i)), start=first)
+            self.loop(
+                next_one, 1, lambda i, rows=rows: self.store("0.0", self.at(rows, i)), start=first
+            )
         second = self.at(own, "%ld")
         self.loop(next_one, 1, lambda i: self.store("0.0", self.at(second, i)), start="%first")
         for pads in (own, second):
@@ -334,6 +342,4 @@ class _Tridiagonal(Dense):
             "last": self.minus(tasks, 1),
         }
         fields = [(kind, values[name]) for kind, name in _UPDATE]
-        self.branch(
-            self.test("sgt", rest, 0), lambda: self.share("update", fields, tasks)
-        )
+        self.branch(self.test("sgt", rest, 0), lambda: self.share("update", fields, tasks))

@@ -1,0 +1,231 @@
+"""Decompositions of our own routines against their definitions, and against NumPy and SciPy.
+
+Backward errors of Householder and Cholesky methods are a modest multiple of n eps in theory and of
+sqrt(n) eps in practice (Higham, "Accuracy and Stability", chapters 10 and 19): the limits are
+20 + 4 sqrt(n) units of the matrix's largest element.
+"""
+
+from __future__ import annotations
+
+import pytest
+import scipy.linalg
+from scipy.linalg import lapack
+
+import numpy as np
+import tetrax
+from tetrax import lax
+
+DTYPES = ["float32", "float64"]
+# Around registers, blocks of 32 columns, and what is cut for threads.
+SIZES = [*range(1, 10), 15, 16, 17, 25, 31, 32, 33, 40, 63, 64, 65, 66, 127, 129, 200]
+RECTANGLES = [(2, 1), (1, 7), (40, 3), (3, 40), (65, 64), (64, 65), (33, 100), (200, 37)]
+
+
+@pytest.fixture(autouse=True)
+def wide_types():
+    with tetrax.enable_x64(True):
+        yield
+
+
+def matrix(*shape, dtype="float32", seed=0):
+    return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
+
+
+def positive(n, dtype="float32"):
+    x = matrix(n, n, dtype="float64")
+    return (x @ x.T / n + np.eye(n)).astype(dtype)
+
+
+def symmetric(n, dtype="float32"):
+    x = matrix(n, n, dtype="float64")
+    return ((x + x.T) / 2).astype(dtype)
+
+
+def run(function, *arguments, **options):
+    """The compiled function's results as arrays."""
+    outs = tetrax.jit(lambda *xs: function(*xs, **options))(*arguments)
+    return np.asarray(outs) if hasattr(outs, "shape") else [np.asarray(out) for out in outs]
+
+
+def assert_close(actual, wanted, size, scale=None):
+    """Agreement within the limit of this file."""
+    scale = np.abs(wanted).max() if scale is None else scale
+    limit = (20 + 4 * size**0.5) * np.finfo(actual.dtype).eps * scale
+    assert np.abs(actual.astype(np.float64) - wanted).max() <= limit
+
+
+def assert_orthonormal(q):
+    assert_close(q.T @ q, np.eye(q.shape[1]), max(q.shape), 1.0)
+
+
+def check_qr(x, full):
+    q, r = run(lax.linalg.qr, x, full_matrices=full)
+    assert q.dtype == r.dtype == x.dtype
+    assert_close(q @ r, x, max(x.shape))
+    assert_orthonormal(q)
+    np.testing.assert_array_equal(np.tril(r, -1), 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_qr(dtype):
+    for n in SIZES:
+        check_qr(matrix(n, n, dtype=dtype), False)
+    for shape in RECTANGLES:
+        for full in (True, False):
+            check_qr(matrix(*shape, dtype=dtype), full)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reflections_are_those_of_lapack(dtype):
+    reference = lapack.sgeqrf if dtype == "float32" else lapack.dgeqrf
+    for shape in [(5, 5), (40, 33), (33, 40), (70, 66)]:
+        x = matrix(*shape, dtype=dtype)
+        packed, taus = run(lax.linalg.geqrf, x)
+        wanted = reference(x)
+        np.testing.assert_allclose(packed, wanted[0], rtol=0, atol=2e3 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(taus, wanted[1], rtol=0, atol=2e3 * np.finfo(dtype).eps)
+        if shape[0] >= shape[1]:
+            q = run(lax.linalg.householder_product, packed, taus)
+            assert_close(q @ np.triu(packed[: shape[1]]), x, shape[0])
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_product_with_reflections(left, transpose):
+    packed, taus = run(lax.linalg.geqrf, matrix(70, 40))
+    q = scipy.linalg.qr(matrix(70, 40))[0]
+    c = matrix(70, 9) if left else matrix(9, 70)
+    out = run(lax.linalg.ormqr, packed, taus, c, left=left, transpose=transpose)
+    q = q.T if transpose else q
+    assert_close(out, q @ c if left else c @ q, 70)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_scaled_matrices(dtype, factor):
+    x = matrix(50, 40, dtype=dtype) * np.asarray(factor, dtype)
+    check_qr(x, True)
+    s = symmetric(50, dtype) * np.asarray(factor, dtype)
+    check_eigh(s)
+    p = positive(50, dtype) * np.asarray(factor, dtype)
+    lower = run(lax.linalg.cholesky, p)
+    assert_close(lower @ lower.T, p, 50)
+
+
+def test_extreme_numbers_in_f64():
+    x = matrix(20, 12, dtype="float64")
+    for factor in (1e-300, 1e300):
+        check_qr(x * factor, False)
+    x[:, 3] *= 1e-250
+    x[:, 4] *= 1e150
+    q, _ = run(lax.linalg.qr, x, full_matrices=False)
+    assert_orthonormal(q)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rank_deficient_matrices(dtype):
+    x = matrix(60, 5, dtype=dtype) @ matrix(5, 50, dtype=dtype)
+    check_qr(x, False)
+    check_qr(np.zeros((40, 33), dtype), True)
+    x[:, 7] = 0
+    check_qr(x, True)
+
+
+def test_what_is_not_finite_spreads_and_ends():
+    x = matrix(70, 70)
+    x[40, 20] = np.nan
+    q, r = run(lax.linalg.qr, x)
+    assert np.isnan(r[-1, -1])
+    assert np.isnan(q).any()
+    x[40, 20] = np.inf
+    assert not np.isfinite(run(lax.linalg.qr, x)[1]).all()
+    for bad in (np.nan, np.inf):
+        s = symmetric(40)
+        s[9, 8] = s[8, 9] = bad
+        for out in run(lax.linalg.eigh, s):
+            assert np.isnan(out).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_cholesky(dtype):
+    for n in [*SIZES, 257]:
+        x = positive(n, dtype)
+        out = run(lax.linalg.cholesky, np.tril(x), symmetrize_input=False)
+        assert_close(out @ out.T, x, n)
+        np.testing.assert_array_equal(np.triu(out, 1), 0)
+
+
+def test_cholesky_of_a_batch_with_an_indefinite_matrix():
+    good = positive(100)
+    bad = good.copy()
+    bad[70, 70] = -1
+    out = run(lax.linalg.cholesky, np.stack([good, bad, good]))
+    assert_close(out[0] @ out[0].T, good, 100)
+    np.testing.assert_array_equal(out[0], out[2])
+    assert np.isnan(out[1][np.tril_indices(100)]).all()
+    np.testing.assert_array_equal(np.triu(out[1], 1), 0)
+
+
+def check_eigh(x, lower=True):
+    n = x.shape[0]
+    half = np.tril(x) if lower else np.triu(x)
+    vectors, values = run(lax.linalg.eigh, half, lower=lower, symmetrize_input=False)
+    scale = np.linalg.norm(x, 2)
+    assert (np.diff(values) >= 0).all()
+    assert_close(values, np.linalg.eigvalsh(x.astype(np.float64)), n, scale)
+    assert_close(x @ vectors, vectors * values, n, scale)
+    assert_orthonormal(vectors)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eigh(dtype):
+    for n in [*SIZES, 257]:
+        check_eigh(symmetric(n, dtype))
+    for n in (1, 2, 5, 33, 100):
+        check_eigh(symmetric(n, dtype), lower=False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eigh_of_special_matrices(dtype):
+    n = 130
+    check_eigh(np.zeros((n, n), dtype))
+    check_eigh(np.eye(n, dtype=dtype) * 3)
+    check_eigh(np.ones((n, n), dtype))
+    check_eigh(np.diag(np.arange(n, 0, -1.0)).astype(dtype))
+    blocks = scipy.linalg.block_diag(symmetric(60, dtype), symmetric(70, dtype)).astype(dtype)
+    check_eigh(blocks)
+    check_eigh((np.eye(n, k=1) + np.eye(n, k=-1)).astype(dtype))
+
+
+def test_batches():
+    x = matrix(3, 40, 35)
+    q, r = run(lax.linalg.qr, x, full_matrices=False)
+    for i in range(3):
+        single = run(lax.linalg.qr, x[i], full_matrices=False)
+        np.testing.assert_array_equal(q[i], single[0])
+        np.testing.assert_array_equal(r[i], single[1])
+    s = np.stack([symmetric(70), positive(70)])
+    vectors, values = run(lax.linalg.eigh, s)
+    for i in range(2):
+        assert_close(s[i] @ vectors[i], vectors[i] * values[i], 70, np.abs(values[i]).max())
+
+
+def outcomes():
+    """Bits of all decompositions of matrices that are shared between threads."""
+    x = matrix(300, 300)
+    outs = [*run(lax.linalg.qr, x), run(lax.linalg.cholesky, positive(300))]
+    return outs, run(lax.linalg.eigh, symmetric(300))
+
+
+def test_threads_do_not_change_bits():
+    before = tetrax.config.num_threads
+    try:
+        found = []
+        for threads in (1, 2, 7):
+            tetrax.config.update("num_threads", threads)
+            found.append(outcomes())
+    finally:
+        tetrax.config.update("num_threads", before)
+    for other, _ in found[1:]:
+        for a, b in zip(found[0][0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
