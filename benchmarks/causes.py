@@ -23,13 +23,6 @@ CAUSES: dict[str, str] = {
     "skinny_8x1024": _SKINNY,
     "skinny_8x1000": _SKINNY,
     "svd_500": _LAPACK,
-<<<<<<< HEAD
-    "eigh_500": _LAPACK,
-=======
     "eigh_500": "half of the time is LAPACK's divide and conquer, on one thread",
-    "fft_2_20": _FFT,
-    "fft2_1024": _FFT,
-    "fft_4096x256": _FFT,
->>>>>>> 7008185 (Test decompositions of all sizes; say who does what)
     "adam_10m": "fresh outputs are written beside the old state, PyTorch updates in place",
 }
