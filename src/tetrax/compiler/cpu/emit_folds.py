@@ -30,6 +30,10 @@ what remains in the end.
 """
 
 
+WIDENED = "widened"
+"""Marks conversions to f64 by the scheduler: accuracy is welcome, but nobody asked for f64."""
+
+
 @dataclass(frozen=True)
 class _Fold:
     """A fold being emitted: its loops outermost first, accumulators, updates, and the lanes values
@@ -52,8 +56,16 @@ class _Fold:
         """Whether rounding errors must be kept in check."""
         if self.operation != "add" or not all(a.type.is_float for a in self.accumulators):
             return False
+        if all(map(_is_widened, self.accumulators, self.updates)):
+            return False
         extents = [extent for _, extent in self.loops]
         return any(e.op != "const" for e in extents) or prod(e.data for e in extents) > BLOCK
+
+
+def _is_widened(accumulator: Expr, update: Expr) -> bool:
+    """Whether f32 values are added up in f64, where 2^29 roundings are worth one of theirs."""
+    marked = (arg.op == "convert" and arg.data == WIDENED for arg in update.args)
+    return update.op == "add" and accumulator in update.args and any(marked)
 
 
 def identity(operation: str, type: ScalarType) -> Expr:

@@ -63,7 +63,7 @@ def _expand(roots: list[Expr], native_half: bool, calls: bool) -> list[Expr]:
     def rule(node: Expr, args: tuple[Expr, ...]) -> Expr:
         if calls and is_routine(node):
             return rebuild(node, args)
-        if node.op == "convert":
+        if node.op == "convert" and node.data is None:  # marked ones are legal
             new = expand_conversion(args[0], node.type, native_half)
         elif node.op in EXPANSIONS:
             new = EXPANSIONS[node.op](*args)

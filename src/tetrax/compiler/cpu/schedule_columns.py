@@ -16,9 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tetrax.compiler.cpu.emit_folds import identity
+from tetrax.compiler.cpu.emit_folds import WIDENED, identity
 from tetrax.compiler.cpu.schedule_folds import (
-    WIDENED,
     NewBuffer,
     is_long_sum,
     steps_of,

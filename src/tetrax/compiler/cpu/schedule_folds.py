@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tetrax.compiler.cpu.emit_folds import identity
+from tetrax.compiler.cpu.emit_folds import WIDENED, identity
 from tetrax.compiler.cpu.schedule_cost import Cost
 from tetrax.compiler.cpu.schedule_rewrite import substituter
 from tetrax.compiler.cpu.vectorise import all_loads
@@ -34,9 +34,6 @@ LEAST_TURNS = 64
 LONG_SUM = 16_384
 """Turns from which sums of f32 are formed in f64."""
 LINE, FEW = 64, 8
-
-WIDENED = "widened"
-"""Marks conversions to f64 that are made here: accuracy is welcome, but nobody asked for f64."""
 
 NewBuffer = Callable[[str, Buffer], Buffer]
 """Adds a temporary buffer, like the one given but for its name, to the kernel being scheduled."""

@@ -40,7 +40,7 @@ def number(value: float, like: Expr) -> Expr:
 
 def polynomial(x: Expr, coefficients: Sequence[float]) -> Expr:
     """A polynomial, lowest power first: Horner's scheme for f32, pairs (Estrin's) for f64."""
-    if x.type is F64 and len(coefficients) > 4:
+    if len(coefficients) > 4:
         return _estrin(x, [number(c, x) for c in coefficients])
     return horner(x, coefficients)
 
@@ -61,37 +61,58 @@ def _estrin(x: Expr, terms: list[Expr]) -> Expr:
     return terms[0]
 
 
-def nearest_integer(x: Expr, scale: float) -> tuple[Expr, Expr]:
-    """(k, bits): the integer nearest to `x * scale` as a float, and as a signed integer.
+def nearest_integer(x: Expr, scale: float, bias: int = 0) -> tuple[Expr, Expr]:
+    """(k, bits): the integer nearest to `x * scale` as a float, and an integer whose low ten
+    (twelve) bits are those of `k + bias`; what stands above them is to be shifted or masked away.
 
     Adding 1.5 * 2^mantissa rounds and leaves the integer in the low bits; right for |x * scale|
     below 2^21 (2^50).
     """
-    magic = number(1.5 * 2.0 ** (23 if x.type is F32 else 52), x)
-    integer = I32 if x.type is F32 else I64
+    magic = number(1.5 * 2.0 ** (23 if x.type is F32 else 52) + bias, x)
     shifted = fma(x, number(scale, x), magic)
-    return sub(shifted, magic, strict=True), sub(bitcast(shifted, integer), bitcast(magic, integer))
+    return sub(shifted, magic, strict=True), bitcast(shifted, I32 if x.type is F32 else I64)
 
 
-def power_of_two(k: Expr, type: ScalarType) -> Expr:
-    """2^k of an integer in the range of normal exponents."""
-    bias, shift = (127, 23) if type is F32 else (1023, 52)
-    return bitcast(shl(add(k, bias), shift), type)
+BIAS = {F32: 127, F64: 1023}
+"""What the exponent field of 1 holds."""
+_MANTISSA_BITS = {F32: 23, F64: 52}
 
 
-def scale(x: Expr, k: Expr) -> Expr:
-    """`x * 2^k` rounded once, for x near 1 and any k that gives 0, a denormal, a number or
-    infinity.
+def power_of_two(bits: Expr, type: ScalarType) -> Expr:
+    """2^k for `bits` of `k + BIAS`, k in the range of normal exponents."""
+    return bitcast(shl(bits, _MANTISSA_BITS[type]), type)
+
+
+def powers_of_two(bits: Expr, type: ScalarType) -> tuple[Expr, Expr]:
+    """Two factors of 2^k for `bits` of `k + 2 * BIAS`, which may leave the range of exponents."""
+    half = shr_logical(bits, 1)
+    return power_of_two(half, type), power_of_two(sub(bits, half), type)
+
+
+def scale(x: Expr, bits: Expr) -> Expr:
+    """`x * 2^k` rounded once, for x near 1, `bits` of `k + 2 * BIAS`, and any k that gives 0, a
+    denormal, a number or infinity.
     """
-    if x.type is F32:
-        half = shr_arithmetic(k, 1)
-        first = mul(x, power_of_two(half, F32), strict=True)
-        return mul(first, power_of_two(sub(k, half), F32), strict=True)
-    # no 64-bit arithmetic shift in AVX2: move the exponent away from the ends of the range instead
-    low = compare("lt", k, -1000)
-    moved = power_of_two(add(k, select(low, const(100, I64), const(-2, I64))), F64)
-    back = select(low, const(2.0**-100, F64), const(4.0, F64))
-    return mul(mul(x, moved, strict=True), back, strict=True)
+    first, second = powers_of_two(bits, x.type)
+    return mul(mul(x, first, strict=True), second, strict=True)
+
+
+def reciprocal_of_power(x: Expr) -> Expr:
+    """1 / x for a power of two."""
+    integer = I32 if x.type is F32 else I64
+    whole = const(2 * BIAS[x.type] << _MANTISSA_BITS[x.type], integer)
+    return bitcast(sub(whole, bitcast(x, integer)), x.type)
+
+
+def at_most(x: Expr, limit: float) -> Expr:
+    """The smaller of x and a limit; NaN stays."""
+    # in this order it is one machine instruction
+    return select(compare("lt", number(limit, x), x), number(limit, x), x)
+
+
+def at_least(x: Expr, limit: float) -> Expr:
+    """The larger of x and a limit; NaN stays."""
+    return select(compare("gt", number(limit, x), x), number(limit, x), x)
 
 
 def split_exponent(x: Expr) -> tuple[Expr, Expr]:
@@ -127,6 +148,13 @@ def copy_sign(magnitude: Expr, sign: Expr) -> Expr:
     top = integer.minimum
     bits = bit_and(bitcast(magnitude, integer), integer.maximum)
     return bitcast(bit_or(bits, bit_and(bitcast(sign, integer), top)), sign.type)
+
+
+def with_sign(magnitude: Expr, sign: Expr) -> Expr:
+    """A magnitude that is not negative with another value's sign."""
+    integer = I32 if sign.type is F32 else I64
+    top = bit_and(bitcast(sign, integer), integer.minimum)
+    return bitcast(bit_or(bitcast(magnitude, integer), top), sign.type)
 
 
 def is_nan(x: Expr) -> Expr:
@@ -171,10 +199,13 @@ def exact_sum(a: Expr, b: Expr) -> Pair:
 
 
 __all__ = [
+    "BIAS",
     "INFINITY",
     "NAN",
     "Pair",
     "absolute",
+    "at_least",
+    "at_most",
     "copy_sign",
     "exact_product",
     "exact_sum",
@@ -184,8 +215,11 @@ __all__ = [
     "number",
     "polynomial",
     "power_of_two",
+    "powers_of_two",
     "quick_sum",
+    "reciprocal_of_power",
     "scale",
     "split_exponent",
     "through_f64",
+    "with_sign",
 ]

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from tetrax.compiler.cpu import vector_math_tables as tables
 from tetrax.compiler.cpu.vector_math_base import (
+    BIAS,
     INFINITY,
     NAN,
+    at_least,
+    at_most,
     copy_sign,
+    horner,
     nearest_integer,
     number,
     polynomial,
     power_of_two,
+    powers_of_two,
+    reciprocal_of_power,
     scale,
     split_exponent,
+    with_sign,
 )
 from tetrax.ir.kernel_expr import Expr
 from tetrax.ir.kernel_operations import (
@@ -38,56 +45,64 @@ LN2 = {
 # with this many trailing zeros, k times the high part is exact for every exponent k
 LN2_SHORT = {F32: (0.693359375, -2.12194440e-4), F64: (0.6931471803691238, 1.9082149292705877e-10)}
 _EXP = {F32: tables.EXP32, F64: tables.EXP64}
-_OVERFLOW = {F32: 88.8, F64: 709.8}
-_UNDERFLOW = {F32: -104.5, F64: -745.5}
+_LOWEST = {F32: -104.0, F64: -745.2}
+"""Where e^x is below half of the smallest denormal."""
+_HIGHEST = {F32: 89.0, F64: 709.8}
+"""Where e^x is above the largest number."""
 
 
-def exp_reduced(x: Expr, low: Expr | None = None) -> tuple[Expr, Expr, Expr]:
-    """(expm1(r), k, k as integer) with `x + low = r + k ln 2` and |r| <= ln(2)/2."""
-    k, bits = nearest_integer(x, LOG2_E)
+def exp_reduced(x: Expr, low: Expr | None = None, bias: int = 0) -> tuple[Expr, Expr]:
+    """(expm1(r), bits of `k + bias`) with `x + low = r + k ln 2` and |r| <= ln(2)/2."""
+    k, bits = nearest_integer(x, LOG2_E, bias)
     high, rest = LN2[x.type]
     r = fma(k, number(-high, x), x)
     r = fma(k, number(-rest, x), r)
     if low is not None:
         r = add(r, low)
-    return fma(mul(r, r), polynomial(r, _EXP[x.type]), r), k, bits
+    return fma(mul(r, r), polynomial(r, _EXP[x.type]), r), bits
+
+
+def _expm1_reduced_closely(x: Expr, bias: int) -> tuple[Expr, Expr]:
+    """The same as `exp_reduced`, but expm1(r) is free of the rounding error of r."""
+    k, bits = nearest_integer(x, LOG2_E, bias)
+    high, rest = LN2[x.type]
+    first = fma(k, number(-high, x), x)  # exact: the leading bits cancel
+    second = mul(k, number(-rest, x), strict=True)
+    r = add(first, second, strict=True)
+    tail = fma(mul(r, r), horner(r, _EXP[x.type]), second)
+    return add(first, tail, strict=True), bits
+
+
+def exp_limited(x: Expr, low: Expr | None = None) -> Expr:
+    """e^(x + low) for arguments that are at most a little outside the range of results."""
+    p, bits = exp_reduced(x, low, 2 * BIAS[x.type])
+    return scale(add(p, 1.0, strict=True), bits)
 
 
 def exp(x: Expr) -> Expr:
     """e^x: e^r by a polynomial, times 2^k."""
-    p, _, bits = exp_reduced(x)
-    return _within_range(x, scale(add(p, 1.0, strict=True), bits))
-
-
-def _within_range(x: Expr, value: Expr) -> Expr:
-    value = select(compare("gt", x, _OVERFLOW[x.type]), number(INFINITY, x), value)
-    return select(compare("lt", x, _UNDERFLOW[x.type]), number(0.0, x), value)
+    return exp_limited(at_least(at_most(x, _HIGHEST[x.type]), _LOWEST[x.type]))
 
 
 def exp2(x: Expr) -> Expr:
     """2^x."""
-    k, bits = nearest_integer(x, 1.0)
+    top, bottom = (129.0, -151.0) if x.type is F32 else (1025.0, -1076.0)
+    x = at_least(at_most(x, top), bottom)
+    k, bits = nearest_integer(x, 1.0, 2 * BIAS[x.type])
     fraction = sub(x, k, strict=True)
     high, rest = LN2[x.type]
     r = fma(fraction, number(rest, x), mul(fraction, number(high, x), strict=True))
     p = fma(mul(r, r), polynomial(r, _EXP[x.type]), r)
-    value = scale(add(p, 1.0, strict=True), bits)
-    top, bottom = (128.0, -150.5) if x.type is F32 else (1024.0, -1075.5)
-    value = select(compare("ge", x, top), number(INFINITY, x), value)
-    return select(compare("lt", x, bottom), number(0.0, x), value)
+    return scale(add(p, 1.0, strict=True), bits)
 
 
 def expm1(x: Expr) -> Expr:
-    """e^x - 1 without cancellation: `2^k expm1(r) + (2^k - 1)`, halved so that 2^k cannot
-    overflow.
-    """
-    p, k, bits = exp_reduced(x)
-    half = power_of_two(sub(bits, 1), x.type)
-    value = fma(half, p, sub(half, 0.5, strict=True))
-    value = select(compare("eq", k, 0.0), p, add(value, value, strict=True))
-    value = select(compare("gt", x, _OVERFLOW[x.type]), number(INFINITY, x), value)
-    value = select(compare("lt", x, -20.0 if x.type is F32 else -40.0), number(-1.0, x), value)
-    return copy_sign(value, x)
+    """e^x - 1 without cancellation: with 2^k = a b it is `a (b expm1(r) + (b - 1/a))`."""
+    bounded = at_least(at_most(x, _HIGHEST[x.type]), -20.0 if x.type is F32 else -40.0)
+    p, bits = exp_reduced(bounded, bias=2 * BIAS[x.type])
+    a, b = powers_of_two(bits, x.type)
+    difference = sub(b, reciprocal_of_power(a), strict=True)
+    return copy_sign(mul(a, fma(b, p, difference)), x)
 
 
 def _log_parts(m: Expr, e: Expr, correction: Expr | None) -> Expr:
@@ -132,31 +147,38 @@ def log1p(x: Expr) -> Expr:
     return copy_sign(select(compare("eq", x, total), _log_domain(x, value), value), x)
 
 
+_SHIFT = {F32: 24, F64: 60}
+
+
 def logistic(x: Expr) -> Expr:
-    """1 / (1 + e^-x), from e^-|x| so that nothing overflows."""
-    small = exp(neg(absolute(x)))
-    top = select(compare("lt", x, 0.0), small, number(1.0, x))
-    return div(top, add(small, 1.0))
+    """1 / (1 + e^-x), numerator and denominator by 2^-24 (2^-60) smaller so that nothing
+    overflows before the result is zero.
+    """
+    shift = _SHIFT[x.type]
+    y = at_least(at_most(neg(x), -_LOWEST[x.type]), -60.0)
+    p, bits = exp_reduced(y, bias=BIAS[x.type] - shift)
+    power = power_of_two(bits, x.type)
+    top = number(2.0**-shift, x)
+    high = add(power, top, strict=True)
+    low = sub(top, sub(high, power, strict=True), strict=True)  # what the sum dropped
+    return div(top, add(high, fma(power, p, low), strict=True))
 
 
 def tanh(x: Expr) -> Expr:
-    """Hyperbolic tangent."""
-    size = absolute(x)
-    if x.type is F64:
-        e = expm1(add(size, size))
-        value = div(e, add(e, 2.0))
-        return copy_sign(select(compare("gt", size, 22.0), number(1.0, x), value), x)
-    z = mul(x, x)
-    small = fma(mul(size, z), polynomial(z, tables.TANH32), size)
-    large = sub(1.0, div(number(2.0, x), add(exp(add(size, size)), 1.0)))
-    return copy_sign(select(compare("lt", size, 0.625), small, large), x)
+    """Hyperbolic tangent: (1 - e) / (1 + e) with e = exp(-2|x|)."""
+    y = at_least(mul(absolute(x), -2.0), -20.0 if x.type is F32 else -44.0)
+    reduced = exp_reduced if x.type is F32 else _expm1_reduced_closely
+    p, bits = reduced(y, bias=BIAS[x.type])
+    power = power_of_two(bits, x.type)
+    top = fma(neg(power), p, sub(1.0, power, strict=True))
+    bottom = fma(power, p, add(power, 1.0, strict=True))
+    return with_sign(div(top, bottom), x)
 
 
 def _half_exp(size: Expr) -> Expr:
     """e^size / 2 for size >= 0, infinite only where that is."""
-    p, _, bits = exp_reduced(size)
-    value = scale(add(p, 1.0, strict=True), sub(bits, 1))
-    return select(compare("gt", size, 710.5), number(INFINITY, size), value)
+    p, bits = exp_reduced(at_most(size, 710.5), bias=2 * BIAS[size.type] - 1)
+    return scale(add(p, 1.0, strict=True), bits)
 
 
 def sinh(x: Expr) -> Expr:

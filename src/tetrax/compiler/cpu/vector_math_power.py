@@ -7,6 +7,8 @@ from tetrax.compiler.cpu.vector_math_base import (
     INFINITY,
     NAN,
     Pair,
+    at_least,
+    at_most,
     copy_sign,
     exact_product,
     exact_sum,
@@ -14,10 +16,9 @@ from tetrax.compiler.cpu.vector_math_base import (
     number,
     polynomial,
     quick_sum,
-    scale,
     split_exponent,
 )
-from tetrax.compiler.cpu.vector_math_exponential import LN2_SHORT, exp, exp_reduced, log
+from tetrax.compiler.cpu.vector_math_exponential import LN2_SHORT, exp, exp_limited, log
 from tetrax.ir.kernel_expr import Expr
 from tetrax.ir.kernel_operations import (
     absolute,
@@ -71,10 +72,10 @@ def _power_of_positive(x: Expr, y: Expr) -> Expr:
     high, low = _log_pair(x)
     product, error = exact_product(y, high)
     error = fma(y, low, error)
-    p, _, bits = exp_reduced(product, error)
-    value = scale(add(p, 1.0, strict=True), bits)
-    value = select(compare("gt", product, 709.9), number(INFINITY, x), value)
-    return select(compare("lt", product, -745.5), number(0.0, x), value)
+    # beyond the range of results the error of a product is meaningless, and may be NaN
+    inside = compare("le", absolute(product), 746.0)
+    error = select(inside, error, number(0.0, x))
+    return exp_limited(at_least(at_most(product, 710.0), -746.0), error)
 
 
 def power(x: Expr, y: Expr) -> Expr:

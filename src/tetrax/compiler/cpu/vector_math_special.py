@@ -6,6 +6,7 @@ from math import pi
 
 from tetrax.compiler.cpu import vector_math_tables as tables
 from tetrax.compiler.cpu.vector_math_base import (
+    BIAS,
     INFINITY,
     NAN,
     copy_sign,
@@ -13,6 +14,7 @@ from tetrax.compiler.cpu.vector_math_base import (
     is_nan,
     number,
     polynomial,
+    power_of_two,
     scale,
 )
 from tetrax.compiler.cpu.vector_math_exponential import exp_reduced, log
@@ -45,8 +47,9 @@ def erf(x: Expr) -> Expr:
     if x.type is F32:
         small = fma(size, polynomial(z, tables.ERF32), size)
         bounded = select(compare("gt", size, 4.0), number(4.0, x), size)
-        p, _, bits = exp_reduced(polynomial(bounded, tables.LOGERFC32))
-        large = sub(1.0, scale(add(p, 1.0), bits))
+        p, bits = exp_reduced(polynomial(bounded, tables.LOGERFC32), bias=BIAS[F32])
+        power = power_of_two(bits, F32)
+        large = sub(sub(1.0, power, strict=True), mul(power, p))
         cut = 0.9375
     else:
         small = fma(size, polynomial(z, tables.ERF64), size)
@@ -61,7 +64,7 @@ def _erfc_of_positive(size: Expr) -> Expr:
     bounded = select(compare("lt", size, 27.5), size, number(27.5, size))  # erfc is 0 there
     square = mul(bounded, bounded, strict=True)
     rest = fma(bounded, bounded, neg(square))
-    p, _, bits = exp_reduced(neg(square), neg(rest))
+    p, bits = exp_reduced(neg(square), neg(rest), 2 * BIAS[F64])
     t = div(sub(bounded, 3.75), add(bounded, 3.75))
     factor = div(polynomial(t, tables.ERFCX64), fma(bounded, number(2.0, size), number(1.0, size)))
     return scale(fma(p, factor, factor), bits)

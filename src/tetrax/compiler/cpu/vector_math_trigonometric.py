@@ -52,7 +52,7 @@ _ATAN = {F32: tables.ATAN32, F64: tables.ATAN64}
 
 def _reduced(x: Expr) -> tuple[Expr, Expr, Expr]:
     """(sin r, cos r, quadrant) with `x = r + quadrant * pi/2`."""
-    k, quadrant = nearest_integer(x, 2.0 / pi)
+    k, quadrant = nearest_integer(x, 2.0 / pi)  # its two low bits are used
     first, second, third = (number(-part, x) for part in HALF_PI[x.type])
     r = fma(k, first, x)  # exact: the leading bits cancel
     high = fma(k, second, r)

@@ -9,13 +9,17 @@ from dataclasses import dataclass
 
 from tetrax.compiler.cpu.emitter import AliasClass, Emitter, alias_class
 from tetrax.compiler.cpu.target import Target
-from tetrax.ir.kernel_expr import Expr, fold_parts
+from tetrax.ir.kernel_expr import BINDING_OPS, Expr, fold_parts
 from tetrax.ir.kernel_index import affine_of, stride_of
 from tetrax.ir.kernel_statements import Block, If, Loop, Statement, Store
 from tetrax.ir.kernel_types import I64
 
 _SMALL_BODY, _MEDIUM_BODY = 16, 24
 """Node counts up to which a fold keeps four, or two, vectors of accumulators in flight."""
+_LEAST_WORK, _MOST_WORK, _LONG = 24, 600, 2048
+"""Node counts between which a loop of as many iterations keeps two vectors in flight: operations of
+one vector wait for each other, and more would not fit the registers.
+"""
 _SMALL_PART = 6
 """A sixth of the values computed is a small part."""
 
@@ -137,7 +141,8 @@ def fold_plan(
     if not _fits_lanes(emitter, nodes, var):
         return None
     lanes = emitter.target.natural_lanes(_lane_bits(nodes, var))
-    lanes *= 4 if len(nodes) <= _SMALL_BODY else 2 if len(nodes) <= _MEDIUM_BODY else 1
+    pairs = len(nodes) <= _MEDIUM_BODY or _is_busy(nodes, extent)
+    lanes *= 4 if len(nodes) <= _SMALL_BODY else 2 if pairs else 1
     lanes = min(lanes, _power_of_two_up_to(extent.data))
     return FoldPlan((*loops[:chosen], *loops[chosen + 1 :], loops[chosen]), lanes)
 
@@ -239,7 +244,7 @@ def loop_plan(emitter: Emitter, loop: Loop) -> LoopPlan | None:
     bits = _lane_bits(nodes, var)
     if len(nodes) < 2 * _SMALL_PART or not all(s.buffer.element.is_float for s in stores):
         bits = max(bits, *(s.buffer.element.bits for s in stores))
-    lanes = _loop_lanes(emitter.target, bits, nodes, var)
+    lanes = _loop_lanes(emitter.target, bits, nodes, loop)
     if loop.extent.op == "const":
         if loop.extent.data < 2:
             return None
@@ -298,10 +303,20 @@ def _folds_read_in_order(emitter: Emitter, nodes: list[Expr], var: Expr) -> bool
     return False
 
 
-def _loop_lanes(target: Target, bits: int, nodes: list[Expr], var: Expr) -> int:
+def _loop_lanes(target: Target, bits: int, nodes: list[Expr], loop: Loop) -> int:
     """A full register; several where folds inside run along columns and would read half cache
-    lines.
+    lines, or where there is much to compute.
     """
     lanes = target.natural_lanes(bits)
-    folds = any(node.op == "fold" and var in node.free for node in nodes)
-    return lanes * 4 if folds and len(nodes) <= _SMALL_BODY else lanes
+    if any(node.op == "fold" and loop.variable in node.free for node in nodes):
+        return lanes * 4 if len(nodes) <= _SMALL_BODY else lanes
+    return lanes * 2 if _is_busy(nodes, loop.extent) else lanes
+
+
+def _is_busy(nodes: list[Expr], extent: Expr) -> bool:
+    """Whether a long loop computes enough to gain from two vectors at a time."""
+    if extent.op != "const" or extent.data < _LONG:
+        return False
+    if any(node.op in BINDING_OPS or node.op == "external" for node in nodes):
+        return False
+    return _LEAST_WORK < len(nodes) <= _MOST_WORK and any(node.op == "fma" for node in nodes)
