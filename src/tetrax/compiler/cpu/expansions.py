@@ -5,21 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tetrax.compiler.cpu import vector_math_exponential as exponential
+from tetrax.compiler.cpu import vector_math_gamma as gamma
 from tetrax.compiler.cpu import vector_math_special as special
 from tetrax.compiler.cpu import vector_math_trigonometric as trigonometric
-from tetrax.compiler.cpu.vector_math_base import through_f64
+from tetrax.compiler.cpu.vector_math_base import through_f64, with_sign
 from tetrax.compiler.cpu.vector_math_power import power
 from tetrax.ir.kernel_constants import const
 from tetrax.ir.kernel_expr import Expr
 from tetrax.ir.kernel_operations import (
+    absolute,
     add,
     bit_and,
     bitcast,
     compare,
+    convert,
+    div,
+    external,
+    fma,
+    logical_not,
+    neg,
+    rem,
     select,
     sub,
+    unary,
+    unlikely,
 )
-from tetrax.ir.kernel_types import signed_of
+from tetrax.ir.kernel_types import F32, F64, signed_of
 
 
 def expand_nextafter(x: Expr, y: Expr) -> Expr:
@@ -38,8 +49,25 @@ def expand_nextafter(x: Expr, y: Expr) -> Expr:
     return select(x_nan, x, select(y_nan, y, result))
 
 
+def expand_rem(x: Expr, y: Expr) -> Expr:
+    """The exact remainder of floats: from a quotient that a float holds, else by a routine."""
+    if not x.type.is_float:
+        return rem(x, y)
+    if x.type is F32:
+        return convert(expand_rem(convert(x, F64), convert(y, F64)), F32)
+    size, divisor = absolute(x), absolute(y)
+    quotient = div(size, divisor)
+    rest = fma(neg(unary("trunc", quotient)), divisor, size)  # exact
+    # a quotient that was rounded up to a whole number leaves a negative rest
+    rest = select(compare("lt", rest, 0.0), add(rest, divisor, strict=True), rest)
+    value = with_sign(select(compare("lt", size, divisor), size, rest), x)
+    far = logical_not(compare("lt", quotient, 2.0**53))
+    return unlikely(far, external("tetrax_rem", F64, x, y), value)
+
+
 EXPANSIONS: dict[str, Callable[..., Expr]] = {
     "nextafter": expand_nextafter,
+    "rem": expand_rem,
     "exp": exponential.exp,
     "exp2": exponential.exp2,
     "expm1": exponential.expm1,
@@ -56,7 +84,7 @@ EXPANSIONS: dict[str, Callable[..., Expr]] = {
     "rsqrt": exponential.rsqrt,
     "sin": trigonometric.sin,
     "cos": trigonometric.cos,
-    "tan": through_f64(trigonometric.tan),
+    "tan": trigonometric.tan,
     "asin": through_f64(trigonometric.asin),
     "acos": through_f64(trigonometric.acos),
     "atan": trigonometric.atan,
@@ -65,8 +93,8 @@ EXPANSIONS: dict[str, Callable[..., Expr]] = {
     "erf": special.erf,
     "erfc": through_f64(special.erfc),
     "erf_inv": special.erf_inv,
-    "lgamma": special.lgamma,
-    "digamma": through_f64(special.digamma),
+    "lgamma": gamma.lgamma,
+    "digamma": through_f64(gamma.digamma),
 }
 """How each operation without a machine instruction is written in operations that have one."""
 

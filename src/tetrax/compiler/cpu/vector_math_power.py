@@ -41,7 +41,7 @@ from tetrax.ir.kernel_types import F32, F64
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 
 
-def _log_pair(x: Expr) -> Pair:
+def log_pair(x: Expr) -> Pair:
     """log(x) as a pair, to about 2^-65 relative, for positive finite f64 x."""
     m, e = split_exponent(x)
     f = sub(m, 1.0, strict=True)
@@ -69,7 +69,7 @@ def _log_pair(x: Expr) -> Pair:
 
 def _power_of_positive(x: Expr, y: Expr) -> Expr:
     """x^y for positive finite f64 x."""
-    high, low = _log_pair(x)
+    high, low = log_pair(x)
     product, error = exact_product(y, high)
     error = fma(y, low, error)
     # beyond the range of results the error of a product is meaningless, and may be NaN

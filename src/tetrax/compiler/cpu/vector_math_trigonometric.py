@@ -1,7 +1,7 @@
 """sin, cos, tan and their inverses.
 
 Arguments are reduced by multiples of pi/2 kept in three parts. Beyond LIMIT that loses precision,
-so those rare lanes call the C library, which reduces any argument exactly.
+so those rare lanes call a routine for one number, which reduces any argument.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from math import pi
 from tetrax.compiler.cpu import vector_math_tables as tables
 from tetrax.compiler.cpu.vector_math_base import (
     INFINITY,
+    Pair,
     copy_sign,
     is_nan,
     nearest_integer,
     number,
     polynomial,
+    quick_sum,
 )
 from tetrax.ir.kernel_expr import Expr
 from tetrax.ir.kernel_operations import (
@@ -26,6 +28,7 @@ from tetrax.ir.kernel_operations import (
     bit_xor,
     bitcast,
     compare,
+    convert,
     div,
     external,
     fma,
@@ -50,28 +53,41 @@ _COS = {F32: tables.COS32, F64: tables.COS64}
 _ATAN = {F32: tables.ATAN32, F64: tables.ATAN64}
 
 
-def _reduced(x: Expr) -> tuple[Expr, Expr, Expr]:
-    """(sin r, cos r, quadrant) with `x = r + quadrant * pi/2`."""
-    k, quadrant = nearest_integer(x, 2.0 / pi)  # its two low bits are used
+def _angle(x: Expr) -> tuple[Expr, Expr, Expr]:
+    """(high, low, quadrant) with `x = high + low + quadrant * pi/2`."""
+    k, quadrant = nearest_integer(x, 2.0 / pi)  # of the quadrant only two bits are used
     first, second, third = (number(-part, x) for part in HALF_PI[x.type])
     r = fma(k, first, x)  # exact: the leading bits cancel
     high = fma(k, second, r)
     low = fma(k, third, fma(k, second, sub(r, high, strict=True)))
-    if x.type is F32:
-        r = fma(k, third, high)
-        z = mul(r, r)
-        sine = fma(mul(r, z), polynomial(z, _SIN[F32]), r)
-        cosine = fma(mul(z, z), polynomial(z, _COS[F32]), fma(z, number(-0.5, x), number(1.0, x)))
+    return high, low, quadrant
+
+
+def _reduced(x: Expr) -> tuple[Expr, Expr, Expr]:
+    """(sin r, cos r, quadrant) with `x = r + quadrant * pi/2`."""
+    if x.type is F64:
+        (sine, _), (cosine, _), quadrant = _reduced_pairs(x)
         return sine, cosine, quadrant
+    k, quadrant = nearest_integer(x, 2.0 / pi)
+    r = x
+    for part in HALF_PI[F32]:
+        r = fma(k, number(-part, x), r)
+    z = mul(r, r)
+    sine = fma(mul(r, z), polynomial(z, _SIN[F32]), r)
+    cosine = fma(mul(z, z), polynomial(z, _COS[F32]), fma(z, number(-0.5, x), number(1.0, x)))
+    return sine, cosine, quadrant
+
+
+def _reduced_pairs(x: Expr) -> tuple[Pair, Pair, Expr]:
+    """(sin r, cos r, quadrant) of f64, the values with their last rounding errors."""
+    high, low, quadrant = _angle(x)
     z = mul(high, high)
     half = mul(z, 0.5)
     tail = fma(mul(high, z), polynomial(z, _SIN[F64]), mul(low, sub(1.0, half)))
-    sine = add(high, tail, strict=True)
     near = sub(1.0, half, strict=True)
     dropped = sub(sub(1.0, near, strict=True), half, strict=True)
     rest = fma(mul(z, z), polynomial(z, _COS[F64]), neg(mul(high, low)))
-    cosine = add(near, add(dropped, rest, strict=True), strict=True)
-    return sine, cosine, quadrant
+    return quick_sum(high, tail), quick_sum(near, add(dropped, rest, strict=True)), quadrant
 
 
 def _odd(quadrant: Expr) -> Expr:
@@ -85,10 +101,9 @@ def _with_sign(value: Expr, quadrant: Expr) -> Expr:
     return bitcast(bit_xor(bitcast(value, integer), sign), value.type)
 
 
-def _or_library(name: str, x: Expr, usual: Expr) -> Expr:
-    symbol = name + ("f" if x.type is F32 else "")
+def _or_far(symbol: str, x: Expr, usual: Expr) -> Expr:
     far = logical_not(compare("le", absolute(x), LIMIT[x.type]))
-    return unlikely(far, external(symbol, x.type, x), usual)
+    return unlikely(far, convert(external(symbol, F64, convert(x, F64)), x.type), usual)
 
 
 def sin(x: Expr) -> Expr:
@@ -96,23 +111,49 @@ def sin(x: Expr) -> Expr:
     sine, cosine, quadrant = _reduced(x)
     value = _with_sign(select(_odd(quadrant), cosine, sine), quadrant)
     value = select(compare("eq", x, 0.0), x, value)
-    return _or_library("sin", x, value)
+    return _or_far("tetrax_sin_far", x, value)
 
 
 def cos(x: Expr) -> Expr:
     """Cosine."""
     sine, cosine, quadrant = _reduced(x)
     value = _with_sign(select(_odd(quadrant), sine, cosine), add(quadrant, 1))
-    return _or_library("cos", x, value)
+    return _or_far("tetrax_cos_far", x, value)
 
 
 def tan(x: Expr) -> Expr:
-    """Tangent, as a quotient of sine and cosine (f64)."""
-    sine, cosine, quadrant = _reduced(x)
-    odd = _odd(quadrant)
-    value = div(select(odd, neg(cosine), sine), select(odd, sine, cosine))
+    """Tangent, as a quotient of sine and cosine."""
+    if x.type is F32:
+        sine, cosine, quadrant = _reduced(convert(x, F64))
+        odd = _odd(quadrant)
+        quotient = div(select(odd, cosine, sine), select(odd, neg(sine), cosine))
+        value = convert(quotient, F32)
+    else:
+        value = _tan_of_pairs(*_reduced_pairs(x))
     value = select(compare("eq", x, 0.0), x, value)
-    return _or_library("tan", x, value)
+    return _or_far("tetrax_tan_far", x, value)
+
+
+def _tan_of_pairs(sine: Pair, cosine: Pair, quadrant: Expr) -> Expr:
+    """The quotient, and what the roundings of numerator, denominator and quotient dropped."""
+    odd = _odd(quadrant)
+    top, top_low = (select(odd, c, s) for s, c in zip(sine, cosine, strict=True))
+    bottom, bottom_low = (select(odd, neg(s), c) for s, c in zip(sine, cosine, strict=True))
+    quotient = div(top, bottom)
+    minus = neg(quotient)
+    error = add(fma(minus, bottom_low, fma(minus, bottom, top)), top_low, strict=True)
+    return add(quotient, div(error, bottom), strict=True)
+
+
+def sin_of_quadrant(x: Expr) -> Expr:
+    """Sine for |x| up to about pi/2."""
+    sine, cosine, quadrant = _reduced(x)
+    return _with_sign(select(_odd(quadrant), cosine, sine), quadrant)
+
+
+def tan_of_quadrant(x: Expr) -> Expr:
+    """Tangent of f64 for |x| up to about pi/2."""
+    return _tan_of_pairs(*_reduced_pairs(x))
 
 
 def _asin_parts(x: Expr) -> tuple[Expr, Expr]:

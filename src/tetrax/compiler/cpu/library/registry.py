@@ -19,6 +19,7 @@ from tetrax.compiler.cpu.library.gemm import (
     tile_module,
     tile_symbols,
 )
+from tetrax.compiler.cpu.library.mathematics import MATHEMATICS_SYMBOLS, mathematics_module
 from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
 from tetrax.compiler.cpu.library.pool_control import take_over
 from tetrax.compiler.cpu.library.qr import qr_module, qr_symbols
@@ -64,6 +65,7 @@ _LIBRARIES = (
         )
         for type in (F32, F64)
     ),
+    Library(MATHEMATICS_SYMBOLS, mathematics_module, optimise=True),
 )
 _HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
 
