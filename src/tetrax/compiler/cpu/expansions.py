@@ -98,5 +98,5 @@ EXPANSIONS: dict[str, Callable[..., Expr]] = {
 }
 """How each operation without a machine instruction is written in operations that have one."""
 
-SHORT_EXPANSIONS = frozenset({"nextafter", "rsqrt"})
-"""Those of a few instructions, which no call would shorten."""
+SHORT_EXPANSIONS = frozenset({"nextafter", "rem", "rsqrt"})
+"""Those of a few instructions in the usual case, which no call would shorten."""
