@@ -153,10 +153,17 @@ def shape_growth(library: Any, count: str) -> dict[str, float]:
     return {"bytes": memory_now()["VmRSS"] - before}
 
 
+def routines(library: Any, _argument: str) -> dict[str, float]:
+    """Tetrax's own routines, which are built once a machine; at once where that was done."""
+    registry = importlib.import_module(f"{library.__name__}.compiler.cpu.library.registry")
+    return {"seconds": _seconds(registry.build_all)}
+
+
 JOBS: dict[str, Callable[[Any, str], dict[str, float]]] = {
     "first_call": first_call,
     "peak_memory": peak_memory,
     "chain": chain,
+    "routines": routines,
     "layers": layers,
     "new_shape": new_shape,
     "shape_growth": shape_growth,

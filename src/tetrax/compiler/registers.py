@@ -70,6 +70,8 @@ class Registers:
     def __init__(self, lanes: LaneSpace) -> None:
         self.lanes = lanes
         self._cells: dict[Buffer, list[Expr]] = {}
+        # Expressions without reads from held arrays.
+        self._resolved: set[Expr] = set()
 
     def hold(self, shape: tuple[int, ...], dtype: Any, elements: Sequence[s.Scalar]) -> View:
         """The array with these elements (in memory order, of the current lane)."""
@@ -110,36 +112,42 @@ class Registers:
 
     def resolve(self, roots: Sequence[Expr]) -> list[Expr]:
         """Expressions without reads from held arrays: folds over them are written out."""
-        if not any(self._is_held(node) for node in walk(roots)):
+        new = walk(roots, self._resolved)
+        if not any(self._is_held(node) for node in new):
+            self._resolved.update(new)
             return list(roots)
         done: dict[Expr, Expr] = {}
         unrolled: dict[Expr, list[Expr]] = {}
-        for node in walk(roots):
-            args = tuple(done[arg] for arg in node.args)
+        for node in new:
+            args = tuple(done.get(arg, arg) for arg in node.args)
             if node.op == "fold" and self._must_unroll(node.data, args):
                 unrolled[node], done[node] = _written_out(node.data, args), node
             elif node.op == "result" and node.args[0] in unrolled:
                 done[node] = unrolled[node.args[0]][node.data]
             else:
                 done[node] = rebuild_simplified(node, args)
-        return self._read([done[root] for root in roots])
+        return self._read([done.get(root, root) for root in roots])
 
     def _is_held(self, node: Expr) -> bool:
         return node.op == "load" and node.data in self._cells
 
     def _must_unroll(self, shape: FoldShape, args: tuple[Expr, ...]) -> bool:
         bound = set(shape.variables)
-        return any(self._is_held(node) and node.free & bound for node in walk(args))
+        return any(
+            self._is_held(node) and node.free & bound for node in walk(args, self._resolved)
+        )
 
     def _read(self, roots: list[Expr]) -> list[Expr]:
         done: dict[Expr, Expr] = {}
-        for node in walk(roots):
-            args = tuple(done[arg] for arg in node.args)
+        for node in walk(roots, self._resolved):
+            args = tuple(done.get(arg, arg) for arg in node.args)
             if self._is_held(node):
                 done[node] = _chosen(self._cells[node.data], args[0])
             else:
                 done[node] = rebuild_simplified(node, args)
-        return [done[root] for root in roots]
+        results = [done.get(root, root) for root in roots]
+        self._resolved.update(walk(results, self._resolved))
+        return results
 
 
 def _chosen(cells: list[Expr], offset: Expr) -> Expr:

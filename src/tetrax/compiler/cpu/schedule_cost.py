@@ -234,21 +234,26 @@ def _uses(statement: Statement) -> dict[Buffer, float]:
             loads(root, turns)
 
     def loads(root: Expr, turns: float) -> None:
-        for node in walk([root]):
-            if node.op == "load":
-                add(node.data, turns * _turns_inside(root))
+        inside, buffers = _reads(root)
+        for buffer in buffers:
+            add(buffer, turns * inside)
 
     visit(statement, 1.0)
     return found
 
 
-def _turns_inside(root: Expr) -> float:
-    """The most turns that a fold below a value takes, inner ones counted as often as they run."""
+def _reads(root: Expr) -> tuple[float, set[Buffer]]:
+    """The most turns that a fold below a value takes, inner ones counted as often as they run, and
+    the buffers that are read.
+    """
     best: dict[Expr, float] = {}
+    buffers: set[Buffer] = set()
     for node in walk([root]):
         turns = max((best[arg] for arg in node.args), default=1.0)
+        if node.op == "load":
+            buffers.add(node.data)
         if node.op == "fold":
             for extent in fold_parts(node)[0]:
                 turns *= turns_of(extent)
         best[node] = turns
-    return best[root]
+    return best[root], buffers

@@ -88,4 +88,10 @@ def library_address(symbol: str) -> int | None:
     return addresses[symbol]
 
 
+def build_all() -> None:
+    """Build, or load from disk, every module that has a fixed name."""
+    for library in _LIBRARIES:
+        library_address(library.symbols[0])
+
+
 llvm.engine.provide(library_address)
