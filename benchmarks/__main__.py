@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import child, compile_time, dispatch, libraries, report, table
+from benchmarks import compile_time, dispatch, libraries, report, table
 from benchmarks.harness import QUICK, Plan, run_row
 from benchmarks.machine import Machine, measure_machine
 from benchmarks.priority import realtime
@@ -117,7 +117,7 @@ def measure_rows(run: Run, rows: tuple[Row, ...], plan: Plan) -> None:
 def measure_compilation(run: Run, chosen: str, quick: bool) -> None:
     """First calls, and what belongs to them."""
     effort = compile_time.QUICK if quick else compile_time.Effort()
-    child.run("routines", "tetrax", "", effort.timeout)  # an installation has them
+    compile_time.build_routines(effort)
     jobs = select(chosen, compile_time.measurements(ROWS))
     entries = []
     for entry in run.track([lambda j=j: j.measure(run.peers, effort) for j in jobs], "first calls"):

@@ -65,6 +65,12 @@ class Effort:
 QUICK = Effort(processes=1, timeout=100.0)
 
 
+def build_routines(effort: Effort) -> None:
+    """Have Tetrax's library routines built, which an installation does once and keeps."""
+    with tempfile.TemporaryDirectory() as cache:
+        child.run("routines", "tetrax", "", effort.timeout, cache)
+
+
 def _note(entry: Entry, name: str, found: list[dict[str, float] | str]) -> None:
     """Enter the median of what the processes gave, or the first error."""
     errors = [result for result in found if isinstance(result, str)]
