@@ -48,6 +48,8 @@ from tetrax.compiler.cpu.llvm_text import register_type
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import ScalarType
 
+ROWS_AHEAD = 4
+"""Rows of columns that are fetched before they are needed; of lines the next one is."""
 _ROUTINES = ("columns", "rows", "line", "split", "join", "real", "unreal")
 
 
@@ -76,12 +78,17 @@ def fft_module(type: ScalarType, target: Target) -> str:
         "T": register_type(type),
         "TYPE": str(type),
         "W": str(shape.lanes),
+        "AHEAD": str(2 * ROWS_AHEAD),
         "PASSES": _cases("pass", RADICES),
         "NO_ROOTS": ", ".join(f"[ 0, %pass{radix} ]" for radix in RADICES),
         "PASS_CALLS": _calls("pass", RADICES),
         "OUTER": _cases("outer", OUTER_RADICES),
-        "FIRST_CALLS": _outer_calls(first_name, "ptr %memory, ptr %a, ptr %tw, i64 %m, i64 %row"),
-        "LAST_CALLS": _outer_calls(last_name, "ptr %in, ptr %memory, i64 %s, i64 %row, $T$ %scale"),
+        "FIRST_CALLS": _outer_calls(
+            first_name, "ptr %memory, ptr %a, ptr %tw, i64 %m, i64 %row, i64 %ahead"
+        ),
+        "LAST_CALLS": _outer_calls(
+            last_name, "ptr %in, ptr %memory, i64 %s, i64 %row, i64 %ahead, $T$ %scale"
+        ),
     }
     text = "\n".join([*(function.text() for function in functions), *drivers])
     for _ in range(2):  # values hold further ones
@@ -162,6 +169,7 @@ entry:
   %swap = icmp ne i64 %inverse, 0
   %re = select i1 %swap, i64 $W$, i64 0
   %full = icmp eq i64 %lanes, $W$
+  %ahead = mul i64 %row, $AHEAD$
   br i1 %full, label %whole, label %some
 some:
   call void @get_columns_some(ptr %memory, ptr %a, i64 %row, i64 %n, i64 %lanes, i64 %re)
@@ -193,7 +201,7 @@ done:
 # The last pass, into columns in memory.
 _FINISH = """
 define internal void @finish(ptr %in, ptr %a, ptr %b, ptr %tw, ptr %memory, i64 %row,
-    i64 %lanes, i64 %n, i64 %last, i64 %inverse, $T$ %scale) nounwind {
+    i64 %lanes, i64 %n, i64 %last, i64 %inverse, i64 %ahead, $T$ %scale) nounwind {
 entry:
   %swap = icmp ne i64 %inverse, 0
   %re = select i1 %swap, i64 $W$, i64 0
@@ -239,8 +247,9 @@ define void @tetrax_fft_columns_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %
   %ltw = getelementptr $T$, ptr %tw, i64 %last_place
   %made = call ptr @start(ptr %in, i64 %in_row, i64 %lanes, ptr %a, ptr %b, ptr %tw, i64 %n,
     i64 %radices, i64 %inverse)
+  %ahead = mul i64 %out_row, $AHEAD$
   call void @finish(ptr %made, ptr %a, ptr %b, ptr %ltw, ptr %out, i64 %out_row, i64 %lanes, i64 %n,
-    i64 %last, i64 %inverse, $T$ %scale)
+    i64 %last, i64 %inverse, i64 %ahead, $T$ %scale)
   ret void
 }
 """
@@ -280,6 +289,8 @@ no:
   call void @front(ptr %in, ptr %a, ptr %tw, i64 %m)
   br label %rest
 rest:
+  %cells = mul i64 %m, $W$
+  %ahead = mul i64 %cells, 2
   %more = add i64 %m, $W$
   %above = sub i64 %more, 1
   %blocks = udiv i64 %above, $W$
@@ -291,7 +302,7 @@ rest:
   %ltw = getelementptr $T$, ptr %tw2, i64 %last_place
   %made = call ptr @panel(ptr %a, ptr %b, ptr %a, ptr %tw2, i64 %m, i64 1, i64 %radices)
   call void @finish(ptr %made, ptr %a, ptr %b, ptr %ltw, ptr %out, i64 $W$, i64 $W$, i64 %m,
-    i64 %last, i64 %inverse, $T$ %scale)
+    i64 %last, i64 %inverse, i64 %ahead, $T$ %scale)
   ret void
 }
 """
@@ -315,8 +326,9 @@ define void @tetrax_fft_join_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %ele
   %b = call ptr @second(ptr %a, i64 %n)
   %ltw = getelementptr $T$, ptr %tw, i64 %last_place
   %made = call ptr @panel(ptr %in, ptr %a, ptr %b, ptr %tw, i64 %n, i64 1, i64 %radices)
+  %ahead = mul i64 %out_row, $AHEAD$
   call void @finish(ptr %made, ptr %a, ptr %b, ptr %ltw, ptr %out, i64 %out_row, i64 %lanes, i64 %n,
-    i64 %last, i64 %inverse, $T$ %scale)
+    i64 %last, i64 %inverse, i64 %ahead, $T$ %scale)
   ret void
 }
 """

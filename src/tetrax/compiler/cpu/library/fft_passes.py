@@ -178,11 +178,16 @@ class First(Pass):
         self.gap = self.times(self.step, "%m")
         self.butterflies("0", None)
         self.loop("%m", 1, lambda p: self.butterflies(p, self.twiddles(p)), start="1")
-        return self.finished("ptr %in, ptr noalias %out, ptr noalias %tw, i64 %m, i64 %row")
+        return self.finished(
+            "ptr %in, ptr noalias %out, ptr noalias %tw, i64 %m, i64 %row, i64 %ahead"
+        )
 
     def butterflies(self, p: str, factors: list[Pair] | None) -> None:
         place = self.at("%in", self.times(p, self.step))
-        x = [self.load_elements(self.at(place, self.times(self.gap, k))) for k in range(self.radix)]
+        places = [self.at(place, self.times(self.gap, k)) for k in range(self.radix)]
+        for source in places:
+            self.prefetch(self.at(source, "%ahead"))
+        x = [self.load_elements(source) for source in places]
         x = [pair.swapped if self.swapped else pair for pair in x]
         out = self.cell("%out", self.times(p, self.radix))
         for k, y in enumerate(twiddled(self, self.butterfly(x), factors)):
@@ -207,13 +212,18 @@ class Last(Pass):
             place = self.cell("%in", q)
             x = [self.load_cell(self.at(place, self.times(self.gap, k))) for k in range(self.radix)]
             out = self.at("%out", self.times(q, step))
-            for k, y in enumerate(self.butterfly(x)):
+            targets = [self.at(out, self.times(far, k)) for k in range(self.radix)]
+            for target in targets:
+                self.prefetch(self.at(target, "%ahead"), write=True)
+            for target, y in zip(targets, self.butterfly(x), strict=True):
                 if self.swapped:
                     y = Pair(self.product(y.im, scale), self.product(y.re, scale))
-                self.store_elements(self.at(out, self.times(far, k)), y)
+                self.store_elements(target, y)
 
         self.loop("%s", 1, column)
-        return self.finished(f"ptr noalias %in, ptr %out, i64 %s, i64 %row, {self.scalar} %scale")
+        return self.finished(
+            f"ptr noalias %in, ptr %out, i64 %s, i64 %row, i64 %ahead, {self.scalar} %scale"
+        )
 
 
 def first_name(radix: int, swapped: bool) -> str:
@@ -241,6 +251,9 @@ class Front(ComplexFunction):
             start = self.smaller(p, last)
             place = self.element("%in", start)
             step = self.times("%m", 2)
+            ahead = self.element("%in", self.times(self.plus("%m", p), width))
+            for line in range(width):
+                self.prefetch(self.element(ahead, line * width))
             x = [self.load_elements(self.at(place, self.times(step, k))) for k in range(width)]
             x = [pair.swapped if self.swapped else pair for pair in x]
             y = self.butterfly(x)
