@@ -23,6 +23,7 @@ from tetrax.ops.fft_plan import (
     column_table_size,
     passes_of,
     radices_of,
+    strip_of,
     table_sizes,
 )
 
@@ -64,7 +65,6 @@ class FftEmitter:
         sizes += [column_table_size(n) for _, n, _ in transform.extents]
         # in scalars
         self.places = [2 * sum(sizes[:at]) for at in range(len(sizes))]
-        self.scratch = builder.temporary(self.element, self.plan.panel_scalars)
 
     def run(self, source: Buffer, target: Buffer) -> None:
         """Transform all axes."""
@@ -221,7 +221,7 @@ class FftEmitter:
         n, distances = self.plan.n, (source.distance // 2, target.distance // 2)
         self.call(
             "rows",
-            *(source.address(), self.table(0), target.address(), self.address(self.scratch)),
+            *(source.address(), self.table(0), target.address()),
             *(n * self.lanes, count, *distances, n, *passes_of(n), *self.ends(True)),
         )
 
@@ -229,7 +229,7 @@ class FftEmitter:
         n, m = self.plan.n, self.plan.second
         self.call(
             "line",
-            *(source.address(), self.table(0), target.address(), self.address(self.scratch)),
+            *(source.address(), self.table(0), target.address()),
             *(n, m, *passes_of(m), *self.ends(True)),
         )
 
@@ -238,38 +238,33 @@ class FftEmitter:
         rows, cells = (-(-n // width) * width for n in (first, second))
         far = cells * 2 * width
         middle = self.builder.temporary(self.element, rows // width * far)
-        scratch = self.address(self.scratch)
-        with self._blocks(second) as (block, lanes):
-            place = kernel.mul(block, 2 * width)
+        size = strip_of(second, width)
+        with self.builder.loop(-(-second // size), "parallel") as strip:
             self.call(
                 "split",
-                *(source.address(place), self.table(0), self.table(1)),
-                self.table(2, kernel.mul(block, 2 * rows)),
-                *(self.address(middle, kernel.mul(block, 2 * width * width)), scratch),
-                *(first * width, lanes, second, first),
+                source.address(kernel.mul(strip, 2 * size)),
+                *(self.table(0), self.table(1)),
+                self.table(2, kernel.mul(strip, 2 * rows * (size // width))),
+                self.address(middle, kernel.mul(strip, 2 * size * width)),
+                *(first * size, self._columns(strip, size, second), second, first),
                 *(code_of(radices_of(first) or ()), int(self.transform.inverse), far),
             )
-        with self._blocks(first) as (block, lanes):
-            place = kernel.mul(block, 2 * width)
+        size = strip_of(first, width)
+        scaled = self.ends(True)
+        with self.builder.loop(-(-first // size), "parallel") as strip:
             self.call(
                 "join",
-                *(self.address(middle, kernel.mul(block, far)), self.table(3)),
-                *(target.address(place), scratch),
-                *(second * width, lanes, first, second, *passes_of(second)),
-                *self.ends(True),
+                *(self.address(middle, kernel.mul(strip, size // width * far)), self.table(3)),
+                target.address(kernel.mul(strip, 2 * size)),
+                *(second * size, self._columns(strip, size, first), first, second),
+                *(*passes_of(second), scaled[0], far, scaled[1]),
             )
 
-    @contextmanager
-    def _blocks(self, columns: int) -> Iterator[tuple[Expr, Any]]:
-        """(block, lanes in it) of neighbouring columns."""
-        with self.builder.loop(-(-columns // self.lanes), "parallel") as block:
-            yield block, self._lanes(block, columns)
-
-    def _lanes(self, block: Any, columns: int) -> Any:
-        width = self.lanes
-        if columns % width == 0:
-            return width
-        return kernel.minimum(kernel.index(width), kernel.sub(columns, kernel.mul(block, width)))
+    def _columns(self, strip: Any, size: int, columns: int) -> Any:
+        """How many columns a strip has."""
+        if columns % size == 0:
+            return size
+        return kernel.minimum(kernel.index(size), kernel.sub(columns, kernel.mul(strip, size)))
 
     def address(self, buffer: Buffer, offset: Any = 0) -> Address:
         return self.builder.address(buffer, offset)
@@ -281,18 +276,17 @@ class FftEmitter:
     ) -> None:
         """Transform the middle one of three axes."""
         outer, n, inner = extents
-        width = self.lanes
-        blocks = -(-inner // width)
-        scratch = self.builder.temporary(self.element, 4 * width * -(-n // width) * width)
-        with self.builder.loop(outer * blocks, "parallel") as turn:
-            block = kernel.rem(turn, blocks)
-            start = kernel.mul(kernel.div(turn, blocks), 2 * n * inner)
-            place = kernel.add(start, kernel.mul(block, 2 * width))
+        size = strip_of(inner, self.lanes)
+        strips = -(-inner // size)
+        with self.builder.loop(outer * strips, "parallel") as turn:
+            strip = kernel.rem(turn, strips)
+            start = kernel.mul(kernel.div(turn, strips), 2 * n * inner)
+            place = kernel.add(start, kernel.mul(strip, 2 * size))
             self.call(
                 "columns",
                 *(self.address(source, place), self.address(self.tables, table)),
-                *(self.address(target, place), self.address(scratch), n * width),
-                *(self._lanes(block, inner), inner, inner, n, *passes_of(n), *self.ends(False)),
+                *(self.address(target, place), n * size, self._columns(strip, size, inner)),
+                *(inner, inner, n, *passes_of(n), *self.ends(False)),
             )
 
 

@@ -25,6 +25,8 @@ _BUTTERFLIES = (2, 3, 4, 5, 7, 8, 11, 13)
 """Passes with code of their own; those of other odd numbers have roots of unity in the table."""
 _MOST_ODD, _RADIX_BITS = 127, 7
 _MOST_PASSES = 64 // _RADIX_BITS
+MOST_BLOCKS, LEAST_STRIPS = 4, 8
+"""Blocks of columns that are read and written together, where so many strips remain."""
 _ODD = tuple(p for p in range(_MOST_ODD, 2, -2) if all(p % d for d in range(3, 12, 2) if d < p))
 
 
@@ -92,12 +94,6 @@ class Plan:
         """Lines that one call does."""
         return self.lanes if self.kind == "rows" else 1
 
-    @property
-    def panel_scalars(self) -> int:
-        """What a call needs of scratch memory."""
-        longest = max(self.first, self.second) if self.kind == "split" else self.second
-        return 4 * self.lanes * _rounded_up(longest, self.lanes)
-
 
 def plan_of(n: int, count: int, dtype: np.dtype) -> Plan:
     """The way for `count` lines of n numbers; n has small factors only."""
@@ -110,6 +106,12 @@ def plan_of(n: int, count: int, dtype: np.dtype) -> Plan:
     if first > 1 and (few or n > MOST_IN_ROWS):
         return Plan("split", n, lanes, first)
     return Plan("rows", n, lanes)
+
+
+def strip_of(columns: int, lanes: int) -> int:
+    """How many neighbouring columns are done at once: several blocks of W where there are many."""
+    blocks = columns // lanes
+    return lanes * max(1, min(MOST_BLOCKS, blocks // LEAST_STRIPS))
 
 
 def _near_root(n: int) -> int:

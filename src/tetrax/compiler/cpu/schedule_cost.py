@@ -41,8 +41,8 @@ _CALL = 10_000.0
 _DIMENSIONS = {"tetrax_gemm": 3, "tetrax_conv": 4}
 """How many of a routine's first sizes make up its multiplications."""
 _PER_ELEMENT = {
-    **dict.fromkeys(("tetrax_fft_columns", "tetrax_fft_rows", "tetrax_fft_line"), 1.0),
-    **dict.fromkeys(("tetrax_fft_split", "tetrax_fft_join"), 1.0),
+    **dict.fromkeys(("tetrax_fft_columns", "tetrax_fft_rows", "tetrax_fft_line"), 1.5),
+    **dict.fromkeys(("tetrax_fft_split", "tetrax_fft_join"), 1.5),
     **dict.fromkeys(("tetrax_fft_real", "tetrax_fft_unreal"), 0.5),
 }
 """Nanoseconds of those that are told how many elements they do, as the first size."""

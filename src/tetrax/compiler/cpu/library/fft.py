@@ -1,24 +1,23 @@
 """Fourier transforms of complex numbers, as LLVM text: of one block of lines at a time.
 
-    void tetrax_fft_columns_f32(ptr in, ptr twiddles, ptr out, ptr scratch, i64 elements, i64 lanes,
-                                i64 in_row, i64 out_row, i64 n, i64 radices, i64 last,
-                                i64 last_place, i64 inverse, float scale)
+    void tetrax_fft_columns_f32(ptr in, ptr twiddles, ptr out, i64 elements, i64 lanes, i64 in_row,
+                                i64 out_row, i64 n, i64 radices, i64 last, i64 last_place,
+                                i64 inverse, float scale)
     void tetrax_fft_rows_f32(…the same…)
-    void tetrax_fft_line_f32(ptr in, ptr twiddles, ptr out, ptr scratch, i64 elements, i64 m,
-                             i64 radices, i64 last, i64 last_place, i64 inverse, float scale)
+    void tetrax_fft_line_f32(ptr in, ptr twiddles, ptr out, i64 elements, i64 m, i64 radices,
+                             i64 last, i64 last_place, i64 inverse, float scale)
     void tetrax_fft_split_f32(ptr in, ptr twiddles, ptr lane_twiddles, ptr block_twiddles, ptr out,
-                              ptr scratch, i64 elements, i64 lanes, i64 in_row, i64 n,
-                              i64 radices, i64 inverse, i64 far)
-    void tetrax_fft_join_f32(ptr in, ptr twiddles, ptr out, ptr scratch, i64 elements, i64 lanes,
-                             i64 out_row, i64 n, i64 radices, i64 last, i64 last_place,
-                             i64 inverse, float scale)
+                              i64 elements, i64 lanes, i64 in_row, i64 n, i64 radices,
+                              i64 inverse, i64 far)
+    void tetrax_fft_join_f32(ptr in, ptr twiddles, ptr out, i64 elements, i64 lanes, i64 out_row,
+                             i64 n, i64 radices, i64 last, i64 last_place, i64 inverse, i64 far,
+                             float scale)
 
-`columns` transforms `lanes` neighbouring columns of n numbers, `rows` so many rows; `in_row` and
-`out_row` are the distances of rows, in numbers. `line` transforms one contiguous line of W m
-numbers, W the lanes of a cell. `split` transforms columns and leaves the results, times twiddles,
-as lanes of panels that are `far` scalars apart; `join` transforms one such panel into columns:
-together they do lines of n1 n2 numbers. `scratch` has room for two panels of n cells, rounded up to
-W of them.
+`columns` transforms `lanes` neighbouring columns of n numbers, `rows` so many rows, at most W, the
+lanes of a cell; `in_row` and `out_row` are the distances of rows, in numbers. `line` transforms one
+contiguous line of W m numbers. `split` transforms columns and leaves the results, times twiddles,
+as lanes of panels that are `far` scalars apart; `join` transforms such panels into columns. Both do
+lines of n1 n2 numbers. Panels between passes are memory of the thread.
 
 `radices` are the passes' numbers, seven bits each and the first one lowest; `last` is the last one,
 0 if n is 1, and `last_place` where its table is (`split` has all in `radices`). `inverse` exchanges
@@ -73,10 +72,11 @@ def fft_module(type: ScalarType, target: Target) -> str:
         Turn(shape),
         *(Real(shape, back) for back in both),
     ]
-    drivers = (_PANEL, _START, _FINISH, _COLUMNS, _ROWS, _LINE, _SPLIT, _JOIN)
+    drivers = (_PANEL, _PANELS, _START, _FINISH, _COLUMNS, _ROWS, _LINE, _SPLIT, _JOIN)
     values = {
         "T": register_type(type),
         "TYPE": str(type),
+        "PARTS": _PARTS,
         "W": str(shape.lanes),
         "AHEAD": str(2 * ROWS_AHEAD),
         "PASSES": _cases("pass", RADICES),
@@ -84,10 +84,13 @@ def fft_module(type: ScalarType, target: Target) -> str:
         "PASS_CALLS": _calls("pass", RADICES),
         "OUTER": _cases("outer", OUTER_RADICES),
         "FIRST_CALLS": _outer_calls(
-            first_name, "ptr %memory, ptr %a, ptr %tw, i64 %m, i64 %row, i64 %ahead"
+            first_name,
+            "ptr %memory, ptr %a, ptr %tw, i64 %m, i64 %row, i64 %ahead, i64 %blocks, i64 %pitch",
         ),
         "LAST_CALLS": _outer_calls(
-            last_name, "ptr %in, ptr %memory, i64 %s, i64 %row, i64 %ahead, $T$ %scale"
+            last_name,
+            "ptr %in, ptr %memory, i64 %s, i64 %row, i64 %ahead, $T$ %scale, i64 %blocks, "
+            "i64 %in_pitch",
         ),
     }
     text = "\n".join([*(function.text() for function in functions), *drivers])
@@ -161,10 +164,57 @@ leave:
 }
 """
 
-# Passes from columns in memory, the first of which reads them if lanes are full.
+# The same over several panels; gives where the first outcome is.
+_PANELS = """
+declare ptr @tetrax_local_memory(i64)
+
+define internal ptr @panels(ptr %in, i64 %in_pitch, ptr %a, ptr %b, i64 %pitch, i64 %blocks,
+    ptr %tw, i64 %n, i64 %s, i64 %radices) nounwind {
+entry:
+  %first = call ptr @panel(ptr %in, ptr %a, ptr %b, ptr %tw, i64 %n, i64 %s, i64 %radices)
+  br label %head
+head:
+  %c = phi i64 [ 1, %entry ], [ %c2, %body ]
+  %more = icmp slt i64 %c, %blocks
+  br i1 %more, label %body, label %leave
+body:
+  %in_at = mul i64 %c, %in_pitch
+  %at = mul i64 %c, %pitch
+  %in_c = getelementptr $T$, ptr %in, i64 %in_at
+  %a_c = getelementptr $T$, ptr %a, i64 %at
+  %b_c = getelementptr $T$, ptr %b, i64 %at
+  %next = call ptr @panel(ptr %in_c, ptr %a_c, ptr %b_c, ptr %tw, i64 %n, i64 %s, i64 %radices)
+  %c2 = add i64 %c, 1
+  br label %head
+leave:
+  ret ptr %first
+}
+
+; Memory of the thread for pairs of panels.
+define internal ptr @local(i64 %pitch, i64 %blocks) alwaysinline {
+  %scalars = mul i64 %pitch, %blocks
+  %end = getelementptr $T$, ptr null, i64 %scalars
+  %bytes = ptrtoint ptr %end to i64
+  %place = call ptr @tetrax_local_memory(i64 %bytes)
+  ret ptr %place
+}
+
+; Scalars in a panel.
+define internal i64 @panel_size(i64 %n) alwaysinline {
+  %more = add i64 %n, $W$
+  %above = sub i64 %more, 1
+  %whole = and i64 %above, -$W$
+  %cell = mul i64 $W$, 2
+  %scalars = mul i64 %whole, %cell
+  ret i64 %scalars
+}
+"""
+
+# Passes from columns in memory: `blocks` full ones, the first pass of which reads them, or one with
+# `lanes` columns.
 _START = """
-define internal ptr @start(ptr %memory, i64 %row, i64 %lanes, ptr %a, ptr %b, ptr %tw, i64 %n,
-    i64 %radices, i64 %inverse) nounwind {
+define internal ptr @start(ptr %memory, i64 %row, i64 %lanes, i64 %blocks, ptr %a, ptr %b,
+    i64 %pitch, ptr %tw, i64 %n, i64 %radices, i64 %inverse) nounwind {
 entry:
   %swap = icmp ne i64 %inverse, 0
   %re = select i1 %swap, i64 $W$, i64 0
@@ -172,7 +222,8 @@ entry:
   %ahead = mul i64 %row, $AHEAD$
   br i1 %full, label %whole, label %some
 some:
-  call void @get_columns_some(ptr %memory, ptr %a, i64 %row, i64 %n, i64 %lanes, i64 %re)
+  call void @get_columns_some(ptr %memory, ptr %a, i64 %row, i64 %n, i64 %lanes, i64 %re, i64 1,
+    i64 0)
   br label %plain
 whole:
   %r = and i64 %radices, 127
@@ -180,10 +231,12 @@ whole:
   %m = udiv i64 %n, %r0
   switch i64 %r, label %all [ $OUTER$ ]
 all:
-  call void @get_columns_all(ptr %memory, ptr %a, i64 %row, i64 %n, i64 %lanes, i64 %re)
+  call void @get_columns_all(ptr %memory, ptr %a, i64 %row, i64 %n, i64 %lanes, i64 %re,
+    i64 %blocks, i64 %pitch)
   br label %plain
 plain:
-  %outcome = call ptr @panel(ptr %a, ptr %b, ptr %a, ptr %tw, i64 %n, i64 1, i64 %radices)
+  %outcome = call ptr @panels(ptr %a, i64 %pitch, ptr %b, ptr %a, i64 %pitch, i64 %blocks,
+    ptr %tw, i64 %n, i64 1, i64 %radices)
   ret ptr %outcome
 $FIRST_CALLS$
 done:
@@ -193,15 +246,17 @@ done:
   %scalars = shl i64 %factors, 1
   %tw2 = getelementptr $T$, ptr %tw, i64 %scalars
   %rest = lshr i64 %radices, 7
-  %result = call ptr @panel(ptr %a, ptr %b, ptr %a, ptr %tw2, i64 %m, i64 %r, i64 %rest)
+  %result = call ptr @panels(ptr %a, i64 %pitch, ptr %b, ptr %a, i64 %pitch, i64 %blocks,
+    ptr %tw2, i64 %m, i64 %r, i64 %rest)
   ret ptr %result
 }
 """
 
 # The last pass, into columns in memory.
 _FINISH = """
-define internal void @finish(ptr %in, ptr %a, ptr %b, ptr %tw, ptr %memory, i64 %row,
-    i64 %lanes, i64 %n, i64 %last, i64 %inverse, i64 %ahead, $T$ %scale) nounwind {
+define internal void @finish(ptr %in, i64 %in_pitch, ptr %a, ptr %b, i64 %pitch, ptr %tw,
+    ptr %memory, i64 %row, i64 %lanes, i64 %blocks, i64 %n, i64 %last, i64 %inverse, i64 %ahead,
+    $T$ %scale) nounwind {
 entry:
   %swap = icmp ne i64 %inverse, 0
   %re = select i1 %swap, i64 $W$, i64 0
@@ -213,52 +268,81 @@ entry:
   br i1 %full, label %whole, label %some
 some:
   %part = call ptr @panel(ptr %in, ptr %spare, ptr %in, ptr %tw, i64 %last, i64 %s, i64 %last)
-  call void @put_columns_some(ptr %memory, ptr %part, i64 %row, i64 %n, i64 %lanes, i64 %re,
-    $T$ %scale)
+  call void @put_columns_some(ptr %memory, ptr %part, i64 %row, i64 %n, i64 %lanes, i64 %re, i64 1,
+    i64 0, $T$ %scale)
   br label %done
 whole:
   switch i64 %last, label %all [ $OUTER$ ]
 all:
-  %out = call ptr @panel(ptr %in, ptr %spare, ptr %in, ptr %tw, i64 %last, i64 %s, i64 %last)
+  %out = call ptr @panels(ptr %in, i64 %in_pitch, ptr %spare, ptr %in, i64 %pitch, i64 %blocks,
+    ptr %tw, i64 %last, i64 %s, i64 %last)
+  %same = icmp eq ptr %out, %in
+  %out_pitch = select i1 %same, i64 %in_pitch, i64 %pitch
   call void @put_columns_all(ptr %memory, ptr %out, i64 %row, i64 %n, i64 %lanes, i64 %re,
-    $T$ %scale)
+    i64 %blocks, i64 %out_pitch, $T$ %scale)
   br label %done
 $LAST_CALLS$
 done:
   ret void
 }
-
-define internal ptr @second(ptr %scratch, i64 %n) alwaysinline {
-  %more = add i64 %n, $W$
-  %above = sub i64 %more, 1
-  %whole = and i64 %above, -$W$
-  %cell = mul i64 $W$, 2
-  %scalars = mul i64 %whole, %cell
-  %place = getelementptr $T$, ptr %scratch, i64 %scalars
-  ret ptr %place
-}
 """
 
 _COLUMNS = """
-define void @tetrax_fft_columns_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %elements,
+define internal void @columns(ptr %in, ptr %tw, ptr %ltw, ptr %out, i64 %lanes,
+    i64 %blocks, i64 %in_row, i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %inverse,
+    $T$ %scale) nounwind {
+  %size = call i64 @panel_size(i64 %n)
+  %pitch = shl i64 %size, 1
+  %a = call ptr @local(i64 %pitch, i64 %blocks)
+  %b = getelementptr $T$, ptr %a, i64 %size
+  %made = call ptr @start(ptr %in, i64 %in_row, i64 %lanes, i64 %blocks, ptr %a, ptr %b,
+    i64 %pitch, ptr %tw, i64 %n, i64 %radices, i64 %inverse)
+  %ahead = mul i64 %out_row, $AHEAD$
+  call void @finish(ptr %made, i64 %pitch, ptr %a, ptr %b, i64 %pitch, ptr %ltw, ptr %out,
+    i64 %out_row, i64 %lanes, i64 %blocks, i64 %n, i64 %last, i64 %inverse, i64 %ahead, $T$ %scale)
+  ret void
+}
+
+define void @tetrax_fft_columns_$TYPE$(ptr %in, ptr %tw, ptr %out, i64 %elements,
     i64 %lanes, i64 %in_row, i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %last_place,
     i64 %inverse, $T$ %scale) nounwind {
-  %b = call ptr @second(ptr %a, i64 %n)
+entry:
   %ltw = getelementptr $T$, ptr %tw, i64 %last_place
-  %made = call ptr @start(ptr %in, i64 %in_row, i64 %lanes, ptr %a, ptr %b, ptr %tw, i64 %n,
-    i64 %radices, i64 %inverse)
-  %ahead = mul i64 %out_row, $AHEAD$
-  call void @finish(ptr %made, ptr %a, ptr %b, ptr %ltw, ptr %out, i64 %out_row, i64 %lanes, i64 %n,
-    i64 %last, i64 %inverse, i64 %ahead, $T$ %scale)
+  $PARTS$
+full:
+  call void @columns(ptr %in, ptr %tw, ptr %ltw, ptr %out, i64 $W$, i64 %blocks,
+    i64 %in_row, i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %inverse, $T$ %scale)
+  br label %left
+left:
+  br i1 %odd, label %part, label %done
+part:
+  %in_rest = getelementptr $T$, ptr %in, i64 %done_scalars
+  %out_rest = getelementptr $T$, ptr %out, i64 %done_scalars
+  call void @columns(ptr %in_rest, ptr %tw, ptr %ltw, ptr %out_rest, i64 %rest, i64 1,
+    i64 %in_row, i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %inverse, $T$ %scale)
+  br label %done
+done:
   ret void
 }
 """
 
+# Full blocks, and what is left of the columns.
+_PARTS = """%blocks = udiv i64 %lanes, $W$
+  %rest = urem i64 %lanes, $W$
+  %cells = mul i64 %blocks, $W$
+  %done_scalars = shl i64 %cells, 1
+  %some = icmp ne i64 %blocks, 0
+  %odd = icmp ne i64 %rest, 0
+  br i1 %some, label %full, label %left"""
+
 _ROWS = """
-define void @tetrax_fft_rows_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %elements, i64 %lanes,
+define void @tetrax_fft_rows_$TYPE$(ptr %in, ptr %tw, ptr %out, i64 %elements, i64 %lanes,
     i64 %in_row, i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %last_place, i64 %inverse,
     $T$ %scale) nounwind {
-  %b = call ptr @second(ptr %a, i64 %n)
+  %size = call i64 @panel_size(i64 %n)
+  %pitch = shl i64 %size, 1
+  %a = call ptr @local(i64 %pitch, i64 1)
+  %b = getelementptr $T$, ptr %a, i64 %size
   %ltw = getelementptr $T$, ptr %tw, i64 %last_place
   %swap = icmp ne i64 %inverse, 0
   %re = select i1 %swap, i64 $W$, i64 0
@@ -275,11 +359,14 @@ define void @tetrax_fft_rows_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %ele
 """
 
 _LINE = """
-define void @tetrax_fft_line_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %elements, i64 %m,
+define void @tetrax_fft_line_$TYPE$(ptr %in, ptr %tw, ptr %out, i64 %elements, i64 %m,
     i64 %radices, i64 %last, i64 %last_place, i64 %inverse,
     $T$ %scale) nounwind {
 entry:
-  %b = call ptr @second(ptr %a, i64 %m)
+  %size = call i64 @panel_size(i64 %m)
+  %pitch = shl i64 %size, 1
+  %a = call ptr @local(i64 %pitch, i64 1)
+  %b = getelementptr $T$, ptr %a, i64 %size
   %swap = icmp ne i64 %inverse, 0
   br i1 %swap, label %yes, label %no
 yes:
@@ -301,34 +388,90 @@ rest:
   %tw2 = getelementptr $T$, ptr %tw, i64 %scalars
   %ltw = getelementptr $T$, ptr %tw2, i64 %last_place
   %made = call ptr @panel(ptr %a, ptr %b, ptr %a, ptr %tw2, i64 %m, i64 1, i64 %radices)
-  call void @finish(ptr %made, ptr %a, ptr %b, ptr %ltw, ptr %out, i64 $W$, i64 $W$, i64 %m,
-    i64 %last, i64 %inverse, i64 %ahead, $T$ %scale)
+  call void @finish(ptr %made, i64 0, ptr %a, ptr %b, i64 0, ptr %ltw, ptr %out, i64 $W$,
+    i64 $W$, i64 1, i64 %m, i64 %last, i64 %inverse, i64 %ahead, $T$ %scale)
   ret void
 }
 """
 
 _SPLIT = """
+define internal void @split(ptr %in, ptr %tw, ptr %lane_tw, ptr %block_tw, ptr %out,
+    i64 %lanes, i64 %blocks, i64 %in_row, i64 %n, i64 %radices, i64 %inverse, i64 %far) nounwind {
+  %size = call i64 @panel_size(i64 %n)
+  %pitch = shl i64 %size, 1
+  %a = call ptr @local(i64 %pitch, i64 %blocks)
+  %b = getelementptr $T$, ptr %a, i64 %size
+  %made = call ptr @start(ptr %in, i64 %in_row, i64 %lanes, i64 %blocks, ptr %a, ptr %b,
+    i64 %pitch, ptr %tw, i64 %n, i64 %radices, i64 %inverse)
+  call void @turn(ptr %made, ptr %out, ptr %lane_tw, ptr %block_tw, i64 %n, i64 %far, i64 %blocks,
+    i64 %pitch)
+  ret void
+}
+
 define void @tetrax_fft_split_$TYPE$(ptr %in, ptr %tw, ptr %lane_tw, ptr %block_tw, ptr %out,
-    ptr %a, i64 %elements, i64 %lanes, i64 %in_row, i64 %n, i64 %radices, i64 %inverse, i64 %far)
+    i64 %elements, i64 %lanes, i64 %in_row, i64 %n, i64 %radices, i64 %inverse, i64 %far)
     nounwind {
-  %b = call ptr @second(ptr %a, i64 %n)
-  %made = call ptr @start(ptr %in, i64 %in_row, i64 %lanes, ptr %a, ptr %b, ptr %tw, i64 %n,
-    i64 %radices, i64 %inverse)
-  call void @turn(ptr %made, ptr %out, ptr %lane_tw, ptr %block_tw, i64 %n, i64 %far)
+entry:
+  $PARTS$
+full:
+  call void @split(ptr %in, ptr %tw, ptr %lane_tw, ptr %block_tw, ptr %out, i64 $W$,
+    i64 %blocks, i64 %in_row, i64 %n, i64 %radices, i64 %inverse, i64 %far)
+  br label %left
+left:
+  br i1 %odd, label %part, label %done
+part:
+  %in_rest = getelementptr $T$, ptr %in, i64 %done_scalars
+  %size = call i64 @panel_size(i64 %n)
+  %row_scalars = udiv i64 %size, $W$
+  %table_at = mul i64 %row_scalars, %blocks
+  %table = getelementptr $T$, ptr %block_tw, i64 %table_at
+  %out_at = mul i64 %done_scalars, $W$
+  %out_rest = getelementptr $T$, ptr %out, i64 %out_at
+  call void @split(ptr %in_rest, ptr %tw, ptr %lane_tw, ptr %table, ptr %out_rest,
+    i64 %rest, i64 1, i64 %in_row, i64 %n, i64 %radices, i64 %inverse, i64 %far)
+  br label %done
+done:
   ret void
 }
 """
 
 _JOIN = """
-define void @tetrax_fft_join_$TYPE$(ptr %in, ptr %tw, ptr %out, ptr %a, i64 %elements, i64 %lanes,
-    i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %last_place, i64 %inverse,
-    $T$ %scale) nounwind {
-  %b = call ptr @second(ptr %a, i64 %n)
-  %ltw = getelementptr $T$, ptr %tw, i64 %last_place
-  %made = call ptr @panel(ptr %in, ptr %a, ptr %b, ptr %tw, i64 %n, i64 1, i64 %radices)
+define internal void @join(ptr %in, ptr %tw, ptr %ltw, ptr %out, i64 %lanes, i64 %blocks,
+    i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %inverse, i64 %far, $T$ %scale) nounwind {
+  %size = call i64 @panel_size(i64 %n)
+  %pitch = shl i64 %size, 1
+  %a = call ptr @local(i64 %pitch, i64 %blocks)
+  %b = getelementptr $T$, ptr %a, i64 %size
+  %made = call ptr @panels(ptr %in, i64 %far, ptr %a, ptr %b, i64 %pitch, i64 %blocks, ptr %tw,
+    i64 %n, i64 1, i64 %radices)
+  %same = icmp eq ptr %made, %in
+  %made_pitch = select i1 %same, i64 %far, i64 %pitch
   %ahead = mul i64 %out_row, $AHEAD$
-  call void @finish(ptr %made, ptr %a, ptr %b, ptr %ltw, ptr %out, i64 %out_row, i64 %lanes, i64 %n,
-    i64 %last, i64 %inverse, i64 %ahead, $T$ %scale)
+  call void @finish(ptr %made, i64 %made_pitch, ptr %a, ptr %b, i64 %pitch, ptr %ltw, ptr %out,
+    i64 %out_row, i64 %lanes, i64 %blocks, i64 %n, i64 %last, i64 %inverse, i64 %ahead, $T$ %scale)
+  ret void
+}
+
+define void @tetrax_fft_join_$TYPE$(ptr %in, ptr %tw, ptr %out, i64 %elements, i64 %lanes,
+    i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %last_place, i64 %inverse, i64 %far,
+    $T$ %scale) nounwind {
+entry:
+  %ltw = getelementptr $T$, ptr %tw, i64 %last_place
+  $PARTS$
+full:
+  call void @join(ptr %in, ptr %tw, ptr %ltw, ptr %out, i64 $W$, i64 %blocks,
+    i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %inverse, i64 %far, $T$ %scale)
+  br label %left
+left:
+  br i1 %odd, label %part, label %done
+part:
+  %in_at = mul i64 %blocks, %far
+  %in_rest = getelementptr $T$, ptr %in, i64 %in_at
+  %out_rest = getelementptr $T$, ptr %out, i64 %done_scalars
+  call void @join(ptr %in_rest, ptr %tw, ptr %ltw, ptr %out_rest, i64 %rest, i64 1,
+    i64 %out_row, i64 %n, i64 %radices, i64 %last, i64 %inverse, i64 %far, $T$ %scale)
+  br label %done
+done:
   ret void
 }
 """

@@ -166,7 +166,10 @@ class OddPass(ComplexFunction):
 
 
 class First(Pass):
-    """The first pass (s = 1) of columns in memory, whose rows are `row` numbers apart."""
+    """The first pass (s = 1) of columns in memory, whose rows are `row` numbers apart: of several
+    neighbouring blocks, to panels that are `pitch` scalars apart. Where rows are a large power of
+    two apart, lines of 64 bytes come four times as fast if four are read together.
+    """
 
     def __init__(self, shape: Shape, radix: int, swapped: bool) -> None:
         super().__init__(shape, radix)
@@ -179,23 +182,30 @@ class First(Pass):
         self.butterflies("0", None)
         self.loop("%m", 1, lambda p: self.butterflies(p, self.twiddles(p)), start="1")
         return self.finished(
-            "ptr %in, ptr noalias %out, ptr noalias %tw, i64 %m, i64 %row, i64 %ahead"
+            "ptr %in, ptr noalias %out, ptr noalias %tw, i64 %m, i64 %row, i64 %ahead, "
+            "i64 %blocks, i64 %pitch"
         )
 
     def butterflies(self, p: str, factors: list[Pair] | None) -> None:
-        place = self.at("%in", self.times(p, self.step))
-        places = [self.at(place, self.times(self.gap, k)) for k in range(self.radix)]
-        for source in places:
-            self.prefetch(self.at(source, "%ahead"))
-        x = [self.load_elements(source) for source in places]
-        x = [pair.swapped if self.swapped else pair for pair in x]
-        out = self.cell("%out", self.times(p, self.radix))
-        for k, y in enumerate(twiddled(self, self.butterfly(x), factors)):
-            self.store_cell(self.cell(out, k), y)
+        start = self.at("%in", self.times(p, self.step))
+        target = self.cell("%out", self.times(p, self.radix))
+
+        def block(c: str) -> None:
+            place = self.cell(start, c)
+            places = [self.at(place, self.times(self.gap, k)) for k in range(self.radix)]
+            for source in places:
+                self.prefetch(self.at(source, "%ahead"))
+            x = [self.load_elements(source) for source in places]
+            x = [pair.swapped if self.swapped else pair for pair in x]
+            out = self.at(target, self.times(c, "%pitch"))
+            for k, y in enumerate(twiddled(self, self.butterfly(x), factors)):
+                self.store_cell(self.cell(out, k), y)
+
+        self.loop("%blocks", 1, block)
 
 
 class Last(Pass):
-    """The last pass (m = 1), whose columns go to memory; swapped ones are scaled."""
+    """The last pass (m = 1), of several blocks to memory; swapped ones are scaled."""
 
     def __init__(self, shape: Shape, radix: int, swapped: bool) -> None:
         super().__init__(shape, radix)
@@ -209,20 +219,26 @@ class Last(Pass):
         scale = self.repeated("%scale")
 
         def column(q: str) -> None:
-            place = self.cell("%in", q)
-            x = [self.load_cell(self.at(place, self.times(self.gap, k))) for k in range(self.radix)]
-            out = self.at("%out", self.times(q, step))
-            targets = [self.at(out, self.times(far, k)) for k in range(self.radix)]
-            for target in targets:
-                self.prefetch(self.at(target, "%ahead"), write=True)
-            for target, y in zip(targets, self.butterfly(x), strict=True):
-                if self.swapped:
-                    y = Pair(self.product(y.im, scale), self.product(y.re, scale))
-                self.store_elements(target, y)
+            start, out = self.cell("%in", q), self.at("%out", self.times(q, step))
+
+            def block(c: str) -> None:
+                place, target = self.at(start, self.times(c, "%pitch")), self.cell(out, c)
+                cells = [self.at(place, self.times(self.gap, k)) for k in range(self.radix)]
+                targets = [self.at(target, self.times(far, k)) for k in range(self.radix)]
+                for line in targets:
+                    self.prefetch(self.at(line, "%ahead"), write=True)
+                x = [self.load_cell(cell) for cell in cells]
+                for line, y in zip(targets, self.butterfly(x), strict=True):
+                    if self.swapped:
+                        y = Pair(self.product(y.im, scale), self.product(y.re, scale))
+                    self.store_elements(line, y)
+
+            self.loop("%blocks", 1, block)
 
         self.loop("%s", 1, column)
         return self.finished(
-            f"ptr noalias %in, ptr %out, i64 %s, i64 %row, i64 %ahead, {self.scalar} %scale"
+            f"ptr noalias %in, ptr %out, i64 %s, i64 %row, i64 %ahead, {self.scalar} %scale, "
+            "i64 %blocks, i64 %pitch"
         )
 
 
@@ -282,7 +298,8 @@ class Turn(ComplexFunction):
     """The middle of a transform of n1 n2 numbers: cells of one panel of n1, times twiddles, become
     lanes of cells in panels of n2, which are `far` scalars apart.
 
-    A twiddle is a product of one that depends on the lane and one that depends on the panel.
+    A twiddle is a product of one that depends on the lane and one that depends on the block. There
+    are `count` panels, `pitch` scalars apart, of neighbouring blocks.
     """
 
     def __init__(self, shape: Shape) -> None:
@@ -290,26 +307,33 @@ class Turn(ComplexFunction):
 
     def text(self) -> str:
         width = self.lanes
+        whole = self.times(self.rounded_up("%n", width), width)
 
-        def block(k: str) -> None:
-            cells = []
-            for i in range(width):
-                row = self.plus(k, i)
-                lane = self.load_cell(self.cell("%lanes", row))
-                both = self.times_pair(lane, self.load_repeated(self.element("%blocks", row)))
-                cells.append(self.times_pair(self.load_cell(self.cell("%in", row)), both))
+        def rows(k: str) -> None:
             target = self.at("%out", self.times(self.over(k, width), "%far"))
-            write_turned(self, cells, target)
 
-        self.loop("%n", width, block)
+            def block(c: str) -> None:
+                source = self.at("%in", self.times(c, "%pitch"))
+                factors = self.element("%blocks", self.times(c, whole))
+                cells = []
+                for i in range(width):
+                    row = self.plus(k, i)
+                    lane = self.load_cell(self.cell("%lanes", row))
+                    both = self.times_pair(lane, self.load_repeated(self.element(factors, row)))
+                    cells.append(self.times_pair(self.load_cell(self.cell(source, row)), both))
+                write_turned(self, cells, self.cell(target, self.times(c, width)))
+
+            self.loop("%count", 1, block)
+
+        self.loop("%n", width, rows)
         return self.finished(
             "ptr noalias %in, ptr noalias %out, ptr noalias %lanes, ptr noalias %blocks, i64 %n, "
-            "i64 %far"
+            "i64 %far, i64 %count, i64 %pitch"
         )
 
 
 class Columns(ComplexFunction):
-    """Neighbouring columns in memory to a panel, or back; `re` is where real parts stand in a cell
+    """Neighbouring columns in memory to panels, or back; `re` is where real parts stand in a cell
     of 2 W scalars.
     """
 
@@ -323,9 +347,10 @@ class Columns(ComplexFunction):
         im = self.minus(self.lanes, "%re")
         scale = self.repeated("%scale") if self.back else ""
 
-        def row(n: str) -> None:
-            cell = self.cell("%panel", n)
+        def one(n: str, c: str) -> None:
+            cell = self.at(self.cell("%panel", n), self.times(c, "%pitch"))
             place = self.at("%memory", self.times(self.times(n, "%row"), 2))
+            place = self.cell(place, c)
             parts = self.at(cell, "%re"), self.at(cell, im)
             if self.back:
                 texts = [self.product(self.load(part, self.vector), scale) for part in parts]
@@ -335,10 +360,11 @@ class Columns(ComplexFunction):
             self.store(pair.re, parts[0], self.vector)
             self.store(pair.im, parts[1], self.vector)
 
-        self.loop("%n", 1, row)
+        self.loop("%n", 1, lambda n: self.loop("%blocks", 1, lambda c: one(n, c)))
         scaled = f", {self.scalar} %scale" if self.back else ""
         return self.finished(
-            f"ptr %memory, ptr noalias %panel, i64 %row, i64 %n, i64 %lanes, i64 %re{scaled}"
+            "ptr %memory, ptr noalias %panel, i64 %row, i64 %n, i64 %lanes, i64 %re, "
+            f"i64 %blocks, i64 %pitch{scaled}"
         )
 
 
