@@ -9,6 +9,7 @@ from tests.ops.jax_oracle import check, sample
 import numpy as np
 import tetrax
 from tetrax import errors, lax
+from tetrax.config import config
 
 ROWS = ((1,), (0,), (0,))
 # name: (dimension numbers, operand shape, indices shape, window)
@@ -182,3 +183,33 @@ def test_scatter_needs_matching_updates() -> None:
     numbers = lax.ScatterDimensionNumbers((1,), (0,), (0,))
     with pytest.raises(errors.ShapeError, match="updates must have shape"):
         lax.scatter_add(sample(7, 5), np.zeros((4, 1), "int32"), sample(3, 5), numbers)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize(("into", "updates"), [(7, 70_001), (5_000, 80_003), (70_000, 600_011)])
+def test_sums_that_tasks_share(dtype: str, into: int, updates: int) -> None:
+    """Every size of result has its own way to share the updates; indices outside are dropped."""
+    generator = np.random.default_rng(into)
+    where = generator.integers(-2 * into, 2 * into, updates).astype(np.int32)
+    values = generator.integers(-50, 50, updates).astype(dtype)
+    start = np.ones(into, dtype)
+    found = {threads: _summed(start, where, values, threads) for threads in (1, 2, 7)}
+    counted = np.where(where < 0, where + into, where)
+    inside = (counted >= 0) & (counted < into)
+    expected = start.copy()
+    np.add.at(expected, counted[inside], values[inside])  # whole numbers: exact in float32 too
+    for result in found.values():
+        np.testing.assert_array_equal(result, expected)
+
+
+def _summed(start: np.ndarray, where: np.ndarray, values: np.ndarray, threads: int) -> np.ndarray:
+    with type(config).num_threads(threads):
+        return np.asarray(tetrax.jit(lambda x, i, v: x.at[i].add(v))(start, where, values))
+
+
+@pytest.mark.parametrize("index", [0, -1, 5, np.iinfo(np.int64).max, np.iinfo(np.int64).min])
+def test_extreme_indices_are_outside(index: int) -> None:
+    with tetrax.experimental.enable_x64():
+        i = np.array([index], np.int64)
+        three = tetrax.jit(lambda x, i: x.at[i].add(1.0))(np.zeros(3), i)
+        assert three.sum() == (index in (0, -1))

@@ -133,9 +133,7 @@ class Registers:
 
     def _must_unroll(self, shape: FoldShape, args: tuple[Expr, ...]) -> bool:
         bound = set(shape.variables)
-        return any(
-            self._is_held(node) and node.free & bound for node in walk(args, self._resolved)
-        )
+        return any(self._is_held(node) and node.free & bound for node in walk(args, self._resolved))
 
     def _read(self, roots: list[Expr]) -> list[Expr]:
         done: dict[Expr, Expr] = {}

@@ -238,16 +238,18 @@ class IndexMap(NamedTuple):
 
     # -- in kernels ----------------------------------------------------------------------------
 
-    def starts(self, components: Sequence[Any]) -> tuple[dict[int, Any], Any]:
-        """Clipped start positions by operand axis, and whether all of them were in bounds."""
+    def starts(self, components: Sequence[Any], clip: bool = True) -> tuple[dict[int, Any], Any]:
+        """Start positions by operand axis, clipped or as they are, and whether all of them were in
+        bounds.
+        """
         inside = kernel.const(True, BOOL)
         rows = {}
         for axis, component in zip(self.dims.start_index_map, components, strict=True):
             start = as_index(component)
-            bound = kernel.index(self.operand_shape[axis] - self.slice_sizes[axis])
-            found = kernel.bit_and(kernel.ge(start, kernel.index(0)), kernel.le(start, bound))
-            inside = kernel.bit_and(inside, found)
-            rows[axis] = kernel.maximum(kernel.minimum(start, bound), kernel.index(0))
+            bound = self.operand_shape[axis] - self.slice_sizes[axis]
+            inside = kernel.bit_and(inside, _is_within(start, bound))
+            clipped = kernel.maximum(kernel.minimum(start, bound), kernel.index(0))
+            rows[axis] = clipped if clip else start
         return rows, inside
 
     def operand_index(self, starts: dict[int, Any], index: Sequence[Any]) -> tuple[Any, ...]:
@@ -262,6 +264,14 @@ def _wide(indices: np.ndarray) -> np.ndarray:
     if indices.dtype == np.uint64:
         return np.minimum(indices, np.uint64(2**62)).astype(np.int64)
     return indices.astype(np.int64)
+
+
+def _is_within(start: Any, bound: int) -> Any:
+    """Whether 0 <= start <= bound; one comparison without signs where both are open."""
+    above, below = kernel.ge(start, kernel.index(0)), kernel.le(start, kernel.index(bound))
+    if bound < 0 or kernel.is_const(above) or kernel.is_const(below):
+        return kernel.bit_and(above, below)
+    return kernel.le(kernel.bitcast(start, U64), kernel.const(bound, U64))
 
 
 def as_index(value: Any) -> Any:

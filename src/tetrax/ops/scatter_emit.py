@@ -137,10 +137,10 @@ class ScatterWriter:
         memory = builder.temporary(out.buffer.element, tasks * turns * size)
         copies = _Copies(Stored(memory, out.shape, out.dtype), tasks, turns, size)
         share = -(-batch[0] // tasks)
+        # Apart from the tasks, which are few: what is inside them is not shared any further.
+        with builder.loop(tasks * turns * size, "vector") as i:
+            builder.store(memory, i, kernel.const(0, memory.element))
         with builder.loop(tasks, "parallel") as task:
-            with builder.loop(turns * size, "vector") as i:
-                place = kernel.add(copies.offset(task, 0), i)
-                builder.store(memory, place, kernel.const(0, memory.element))
             first = kernel.mul(task, share)
             end = kernel.minimum(kernel.add(first, share), kernel.index(batch[0]))
             count = kernel.sub(end, first)
@@ -202,8 +202,9 @@ class ScatterWriter:
                 self._from_end(index, out.shape[axis])
                 for index, axis in zip(vector, where.dims.start_index_map, strict=True)
             ]
-        starts, inside = where.starts(vector)
-        if self.mode is GatherScatterMode.CLIP:
+        clip = self.mode is GatherScatterMode.CLIP
+        starts, inside = where.starts(vector, clip)  # what is out of bounds is not used else
+        if clip:
             inside = kernel.const(True, BOOL)
         with ExitStack() as stack:
             if not kernel.is_const(inside):

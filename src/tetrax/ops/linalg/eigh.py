@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tetrax import errors
 from tetrax._lazy import lazy_module
+from tetrax.ir import kernel
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import abs, mul, sub
 from tetrax.ops.base import TestFacts, register
@@ -36,7 +37,6 @@ from tetrax.ops.linalg.base import (
     wide,
     zeros_of,
 )
-from tetrax.ir import kernel
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
 from tetrax.ops.linalg.native import Matrix, Native, TridiagonalForm, has_native
 from tetrax.runtime.array import as_value
