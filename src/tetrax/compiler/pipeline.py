@@ -23,6 +23,7 @@ from tetrax.compiler.passes.inline import expand, inline
 from tetrax.compiler.passes.loops import simplify_loops
 from tetrax.compiler.passes.products import absorb_transposes
 from tetrax.compiler.passes.simplify import simplify
+from tetrax.compiler.passes.transforms import absorb_axis_moves
 from tetrax.compiler.region import Module, Region
 from tetrax.compiler.steps import ArgSlot, KernelStep, Step, TempSlot, nested
 from tetrax.config import config
@@ -42,6 +43,7 @@ PASSES: tuple[Pass, ...] = (
     simplify,  # after folding: it looks for constant operands
     eliminate_common_subexpressions,  # after simplifying: more equations are equal
     absorb_wrapping,
+    absorb_axis_moves,
     absorb_transposes,  # before loops are simplified: a residual may be a transposed weight
     simplify_loops,  # after merging: equal stacked values are one
     expand,  # late: the passes before know the operations as they are written

@@ -74,10 +74,9 @@ def _transform(
     sizes = _sizes(x, kind, s, len(axes))
     x = _fitted(x, kind, sizes)
     x = _run(x, kind, sizes)
+    x = moveaxis(x, tuple(range(x.ndim - len(axes), x.ndim)), axes)
     scale = _scale(kind, sizes, norm)
-    if scale != 1:
-        x = lax.mul(x, lax.full_like(x, scale, shape=()))
-    return moveaxis(x, tuple(range(x.ndim - len(axes), x.ndim)), axes)
+    return x if scale == 1 else lax.mul(x, lax.full_like(x, scale, shape=()))
 
 
 def _in_complex(x: Array) -> Array:

@@ -70,19 +70,21 @@ class FftEmitter:
         """Transform all axes."""
         extents, inverse = self.transform.extents, self.transform.inverse
         places = self.places[len(self.places) - len(extents) :]
-        steps = list(zip(extents, places, strict=True))
         if self.transform.real and inverse:
-            for extent, place in steps:
+            for extent, place in zip(extents, places, strict=True):
                 middle = source
                 if source.mode != "temp":
-                    size = 2 * ax.product(extent)
-                    middle = self.builder.temporary(self.element, size)
-                self.columns(source, middle, extent, place)
+                    middle = self.builder.temporary(self.element, 2 * ax.product(extent))
+                self.columns(source, middle, extent, place, False)
                 source = middle
-        self.last_axis(source, target)
-        if not (self.transform.real and inverse):
-            for extent, place in steps:
-                self.columns(target, target, extent, place)
+            self.last_axis(source, target)
+            return
+        if self.transform.has_lines:
+            self.last_axis(source, target)
+            source = target
+        for extent, place in zip(extents, places, strict=True):
+            self.columns(source, target, extent, place, source is not target)
+            source = target
 
     def last_axis(self, source: Buffer, target: Buffer) -> None:
         """Transform the lines along the last axis."""
@@ -238,7 +240,7 @@ class FftEmitter:
         rows, cells = (-(-n // width) * width for n in (first, second))
         far = cells * 2 * width
         middle = self.builder.temporary(self.element, rows // width * far)
-        size = strip_of(second, width)
+        size = strip_of(second, first, width)
         with self.builder.loop(-(-second // size), "parallel") as strip:
             self.call(
                 "split",
@@ -249,7 +251,7 @@ class FftEmitter:
                 *(first * size, self._columns(strip, size, second), second, first),
                 *(code_of(radices_of(first) or ()), int(self.transform.inverse), far),
             )
-        size = strip_of(first, width)
+        size = strip_of(first, second, width)
         scaled = self.ends(True)
         with self.builder.loop(-(-first // size), "parallel") as strip:
             self.call(
@@ -272,11 +274,16 @@ class FftEmitter:
     # --- columns ---
 
     def columns(
-        self, source: Buffer, target: Buffer, extents: tuple[int, int, int], table: int
+        self,
+        source: Buffer,
+        target: Buffer,
+        extents: tuple[int, int, int],
+        table: int,
+        scaled: bool,
     ) -> None:
         """Transform the middle one of three axes."""
         outer, n, inner = extents
-        size = strip_of(inner, self.lanes)
+        size = strip_of(inner, n, self.lanes)
         strips = -(-inner // size)
         with self.builder.loop(outer * strips, "parallel") as turn:
             strip = kernel.rem(turn, strips)
@@ -286,7 +293,7 @@ class FftEmitter:
                 "columns",
                 *(self.address(source, place), self.address(self.tables, table)),
                 *(self.address(target, place), n * size, self._columns(strip, size, inner)),
-                *(inner, inner, n, *passes_of(n), *self.ends(False)),
+                *(inner, inner, n, *passes_of(n), *self.ends(scaled)),
             )
 
 

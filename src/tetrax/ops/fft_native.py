@@ -17,7 +17,7 @@ from tetrax.ops.arithmetic import mul
 from tetrax.ops.base import real_dtype
 from tetrax.ops.convert import complex, complex_dtype, conj, convert_element_type, real
 from tetrax.ops.fft_emit import FftEmitter
-from tetrax.ops.fft_plan import Transform, lanes_of, radices_of, roots
+from tetrax.ops.fft_plan import Transform, has_columns, lanes_of, roots
 from tetrax.ops.join import concatenate, pad, slice_along
 from tetrax.ops.shape import rev
 from tetrax.ops.structure import broadcast_in_dim, full, move_axis
@@ -29,35 +29,62 @@ GOOD_FACTORS = (2, 3, 5, 7)
 
 
 class FftLines(Primitive):
-    """A transform over as many last axes as there are lengths, with its tables as an operand."""
+    """A transform of some axes, with its tables as an operand; `length` is what a real one makes of
+    the last axis, or takes there.
+    """
 
     cost = 1
     folds = True
 
-    def shape(self, x, table, *, lengths, inverse, real):
+    def shape(self, x, table, *, axes, length, inverse, real):
         if not real:
             return ShapedArray(x.shape, x.dtype)
-        last = lengths[-1] if inverse else lengths[-1] // 2 + 1
+        last = length if inverse else length // 2 + 1
         dtype = real_dtype(x.dtype) if inverse else complex_dtype(x.dtype)
         return ShapedArray((*x.shape[:-1], last), dtype)
 
-    def emit(self, builder, operands, outs, *, lengths, inverse, real):
+    def emit(self, builder, operands, outs, *, axes, length, inverse, real):
         x, table = operands
-        transform = _transform(x.shape, lengths, inverse, real, x.dtype)
+        transform = _transform(x.shape, axes, length, inverse, real, x.dtype)
         FftEmitter(builder, transform, table.buffer).run(x.buffer, outs[0].buffer)
 
 
+class FftAxes(Primitive):
+    """A complex transform of any axes, which a pass makes of one between transpositions."""
+
+    cost = 1
+    folds = True
+
+    def shape(self, x, *, axes, inverse):
+        return ShapedArray(x.shape, x.dtype)
+
+    def expansion(self, avals, params):
+        return _axes_program(avals[0], tuple(params["axes"]), params["inverse"])
+
+
 fft_lines_p = FftLines("fft_lines")
+fft_axes_p = FftAxes("fft_axes")
+
+
+@lru_cache(maxsize=64)
+def _axes_program(x: ShapedArray, axes: tuple[int, ...], inverse: bool) -> ClosedProgram:
+    return stage_flat(lambda value: [_native(value, axes, x.shape[-1], inverse, False)], [x])
+
+
+def _native(x: Any, axes: tuple[int, ...], length: int, inverse: bool, real: bool) -> Any:
+    aval = get_aval(x)
+    table = _transform(aval.shape, axes, length, inverse, real, aval.dtype).table()
+    return fft_lines_p.bind(x, table, axes=axes, length=length, inverse=inverse, real=real)
 
 
 def _transform(
-    shape: Sequence[int], lengths: Sequence[int], inverse: bool, real: bool, dtype: Any
+    shape: Sequence[int], axes: Sequence[int], length: int, inverse: bool, real: bool, dtype: Any
 ) -> Transform:
     spectrum = list(shape)
     if real and not inverse:
-        spectrum[-1] = lengths[-1] // 2 + 1
+        spectrum[-1] = length // 2 + 1
     parts = np.dtype(real_dtype(dtype) if dtype.kind == "c" else dtype)
-    return Transform.of(spectrum, lengths, inverse, real, parts)
+    return Transform.of(spectrum, axes, length, inverse, real, parts)
 
 
 @lru_cache(maxsize=64)
@@ -71,13 +98,13 @@ def fft_program(
 
 
 def _transformed(x: Any, lengths: tuple[int, ...], inverse: bool, real: bool) -> Any:
-    if all(radices_of(n) is not None for n in lengths):
-        aval = get_aval(x)
-        table = _transform(aval.shape, lengths, inverse, real, aval.dtype).table()
-        return fft_lines_p.bind(x, table, lengths=lengths, inverse=inverse, real=real)
+    aval = get_aval(x)
+    last = aval.ndim - 1
+    axes = tuple(range(aval.ndim - len(lengths), aval.ndim))
+    if has_columns((*aval.shape[:-1], lengths[-1]), axes):
+        return _native(x, axes, lengths[-1], inverse, real)
     if len(lengths) == 1:
         return _with_chirp(x, lengths[0], inverse, real)
-    last = get_aval(x).ndim - 1
     rest = range(last - 1, last - len(lengths), -1)
     if real and inverse:
         for axis in rest:
@@ -170,4 +197,4 @@ def _is_good(n: int) -> bool:
     return n == 1
 
 
-__all__ = ["fft_lines_p", "fft_program", "good_size"]
+__all__ = ["fft_axes_p", "fft_lines_p", "fft_program", "good_size"]

@@ -26,7 +26,11 @@ _BUTTERFLIES = (2, 3, 4, 5, 7, 8, 11, 13)
 _MOST_ODD, _RADIX_BITS = 127, 7
 _MOST_PASSES = 64 // _RADIX_BITS
 MOST_BLOCKS, LEAST_STRIPS = 4, 8
-"""Blocks of columns that are read and written together, where so many strips remain."""
+"""Blocks of columns that are read and written together, where so many strips remain,"""
+MOST_STRIP_BYTES = 1 << 21
+"""and their panels take no more than this."""
+MOST_IN_COLUMN = 1 << 14
+"""Longer columns are moved, to become lines."""
 _ODD = tuple(p for p in range(_MOST_ODD, 2, -2) if all(p % d for d in range(3, 12, 2) if d < p))
 
 
@@ -108,10 +112,23 @@ def plan_of(n: int, count: int, dtype: np.dtype) -> Plan:
     return Plan("rows", n, lanes)
 
 
-def strip_of(columns: int, lanes: int) -> int:
-    """How many neighbouring columns are done at once: several blocks of W where there are many."""
-    blocks = columns // lanes
-    return lanes * max(1, min(MOST_BLOCKS, blocks // LEAST_STRIPS))
+def strip_of(columns: int, n: int, lanes: int) -> int:
+    """How many neighbouring columns of n are done at once: several blocks of W where there are
+    many.
+    """
+    fitting = MOST_STRIP_BYTES // (2 * CELL_BYTES * n)
+    return lanes * max(1, min(MOST_BLOCKS, columns // lanes // LEAST_STRIPS, fitting))
+
+
+def has_columns(shape: Sequence[int], axes: Sequence[int]) -> bool:
+    """Whether an array can be transformed where it stands: lines of any length, columns up to one,
+    and no large prime factors.
+    """
+    last = len(shape) - 1
+    return all(
+        radices_of(shape[axis]) is not None and (axis == last or shape[axis] <= MOST_IN_COLUMN)
+        for axis in axes
+    )
 
 
 def _near_root(n: int) -> int:
@@ -201,16 +218,30 @@ class Transform:
 
     @classmethod
     def of(
-        cls, spectrum: Sequence[int], lengths: Sequence[int], inverse: bool, real: bool, dtype: Any
+        cls,
+        spectrum: Sequence[int],
+        axes: Sequence[int],
+        length: int,
+        inverse: bool,
+        real: bool,
+        dtype: Any,
     ) -> Transform:
-        """`spectrum` is the shape of what is, or is made to be, complex."""
+        """A transform of `axes`; `spectrum` is the shape of what is, or is made to be, complex, and
+        `length` that of the last axis.
+        """
+        last = len(spectrum) - 1
         extents = []
-        for axis in range(len(spectrum) - 2, len(spectrum) - len(lengths) - 1, -1):
+        for axis in sorted(axes, reverse=True):
             outer, inner = math.prod(spectrum[:axis]), math.prod(spectrum[axis + 1 :])
-            if spectrum[axis] > 1:
+            if axis != last and spectrum[axis] > 1:
                 extents.append((outer, spectrum[axis], inner))
-        lines = math.prod(spectrum[:-1])
-        return cls(lines, lengths[-1], tuple(extents), inverse, real, np.dtype(dtype))
+        lines, n = math.prod(spectrum[:-1]), length if last in axes else 1
+        return cls(lines, n, tuple(extents), inverse, real, np.dtype(dtype))
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether there is something to do along the last axis."""
+        return self.real or self.n > 1 or not self.extents
 
     @property
     def halves(self) -> bool:
