@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy
 import pytest
 
 import numpy as np
@@ -135,3 +137,18 @@ def test_roots_of_polynomials():
     assert np.isnan(np.asarray(padded)).sum() == 1
     fit = jnp.polyfit(jnp.arange(5.0), 3 * jnp.arange(5.0) ** 2 - 1, 2)
     np.testing.assert_allclose(fit, [3, 0, -1], atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.bool_])
+@pytest.mark.parametrize("order", [1, 2, np.inf, -np.inf])
+def test_vector_norms_of_integers_have_the_dtypes_of_jax(dtype, order):
+    x = np.array([1, 0, 1], dtype)
+    with jax.enable_x64(True):
+        expected = jax.numpy.linalg.vector_norm(x, ord=order)
+    found = jnp.linalg.vector_norm(x, ord=order)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+def test_the_norm_of_narrow_integers_does_not_wrap():
+    assert jnp.linalg.vector_norm(np.full(4, 100, np.int8)) == 200

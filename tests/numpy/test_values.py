@@ -224,3 +224,11 @@ def test_strict_dtype_promotion():
         assert (jnp.float32(1) + 1.0).dtype == np.float32
         with pytest.raises(errors.TypePromotionError):
             jnp.float32(1) + jnp.int32(1)
+
+
+@pytest.mark.parametrize("name", ["power", "floor_divide", "remainder", "fmod", "left_shift"])
+def test_booleans_count_as_int32_in_64_bits_too(name):
+    b = np.array([True, True])
+    with tetrax.enable_x64(True):
+        assert getattr(jnp, name)(b, b).dtype == np.int32
+        assert jnp.power(jnp.asarray(b), 2).dtype == np.int32

@@ -80,6 +80,14 @@ def test_top_k_special_values() -> None:
     check(lambda lax, x: lax.top_k(x, 7), x, differentiate=(), vmap=False)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_top_k_puts_a_nan_of_a_negative_sign_last(dtype: str) -> None:
+    x = np.array([1, np.nan, -np.inf, np.nan, 2, np.nan, -0.0, 0.0, np.nan, np.inf])
+    x = np.copysign(x, [1, -1, -1, -1, 1, 1, -1, 1, -1, 1])
+    x = x.astype(BF16 if dtype == "bfloat16" else dtype)
+    check(lambda lax, x: lax.top_k(x, 10)[1], x, differentiate=(), vmap=False)
+
+
 def test_approximate() -> None:
     x = sample(3, 40)
     check(lambda lax, x: lax.approx_max_k(x, 5), x, differentiate=(), vmap=False)

@@ -179,7 +179,7 @@ def _known_power(x: ArrayLike, exponent: int) -> Array:
     to_array(exponent)
     base = to_array(x)
     if base.dtype == np.bool_:
-        base = lax.convert_element_type(base, dtypes.default_int_dtype())
+        base = lax.convert_element_type(base, np.int32)
     return lax.integer_pow(base, exponent)
 
 

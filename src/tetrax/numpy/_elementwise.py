@@ -9,7 +9,6 @@ from tetrax.numpy._promote import (
     as_inexact,
     check_no_out,
     ensure_arraylike,
-    numeric_dtype,
     promote_dtypes_inexact,
     scalar_beside,
 )
@@ -101,7 +100,7 @@ def square(x: ArrayLike, /) -> Array:
     """Return the square of each element."""
     x = ensure_arraylike("square", x)
     if x.dtype == np.bool_:
-        x = lax.convert_element_type(x, numeric_dtype(x.dtype))
+        x = lax.convert_element_type(x, np.int32)
     return lax.square(x)
 
 

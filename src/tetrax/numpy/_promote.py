@@ -204,21 +204,13 @@ def promote_dtypes_inexact(*args: ArrayLike) -> list[Array]:
 def promote_dtypes_numeric(*args: ArrayLike) -> list[Array]:
     """Convert all arguments to their common dtype, and booleans to integers."""
     dtype, weak_type = dtypes.result_type(*args, return_weak_type_flag=True)
-    return [convert(arg, numeric_dtype(dtype), weak_type) for arg in args]
+    return [convert(arg, dtypes.to_numeric_dtype(dtype), weak_type) for arg in args]
 
 
 def promote_dtypes_complex(*args: ArrayLike) -> list[Array]:
     """Convert all arguments to their common complex dtype."""
     dtype, weak_type = dtypes.result_type(*args, return_weak_type_flag=True)
     return [convert(arg, dtypes.to_complex_dtype(dtype), weak_type) for arg in args]
-
-
-def numeric_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the default integer dtype for bool, and any other dtype as it is."""
-    return dtypes.default_int_dtype() if dtype == np.bool_ else dtype
-
-
-# --------------------------------------------------------------------------- ranks
 
 
 def promote_shapes(fun_name: str, *args: Array) -> Sequence[Array]:

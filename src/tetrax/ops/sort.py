@@ -166,13 +166,16 @@ def _numpy_keys(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _sortable(x: np.ndarray) -> np.ndarray:
-    """Numbers in the same order, for floats integers: -0 before 0, every NaN last."""
+    """Numbers in the same order, for floats integers: -0 before 0, and NaN, by its sign, before or
+    after all.
+    """
     wide = x.astype(np.float32) if element_type(x.dtype).is_storage else x
     if wide.dtype.kind != "f":
         return wide
     bits = wide.view(np.dtype(f"i{wide.dtype.itemsize}"))
-    most = np.iinfo(bits.dtype).max
-    return np.where(np.isnan(wide), most, np.where(bits < 0, bits ^ most, bits))
+    ends = np.iinfo(bits.dtype)
+    unordered = np.where(bits < 0, ends.min, ends.max)
+    return np.where(np.isnan(wide), unordered, np.where(bits < 0, bits ^ ends.max, bits))
 
 
 class TopK(Primitive):

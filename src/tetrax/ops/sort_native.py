@@ -31,7 +31,10 @@ def has_native_sort(dtypes: Sequence[Any], num_keys: int) -> bool:
 
 
 def ordered_integer(x: Expr, zeros_equal: bool = True) -> Expr:
-    """An i32 or i64 in the order of `x`: NaN last, and -0 equal to 0 or before it."""
+    """An i32 or i64 in the order of `x`: NaN last, and -0 equal to 0.
+
+    Without `zeros_equal` signs count: -0 is before 0, and NaN of a negative sign before all.
+    """
     kind = x.type
     if kind.is_storage:
         x, kind = kernel.convert(x, F32), F32
@@ -46,7 +49,10 @@ def ordered_integer(x: Expr, zeros_equal: bool = True) -> Expr:
     key = kernel.select(kernel.lt(bits, zero), kernel.bit_xor(bits, largest), bits)
     if zeros_equal:
         key = kernel.select(kernel.eq(x, 0.0), zero, key)
-    return kernel.select(kernel.ne(x, x), largest, key)
+        return kernel.select(kernel.ne(x, x), largest, key)
+    smallest = kernel.const(bits.type.minimum, bits.type)
+    end = kernel.select(kernel.lt(bits, zero), smallest, largest)
+    return kernel.select(kernel.ne(x, x), end, key)
 
 
 def from_ordered_integer(key: Expr, kind: ScalarType) -> Expr:
@@ -76,7 +82,7 @@ class LineOrder:
     """Sorts lines along `dimension` of arrays of one shape.
 
     `window` are the first and last rank that are wanted; `descending` turns the order round (of
-    equal keys the first still comes first) and tells -0 from 0.
+    equal keys the first still comes first) and tells signs of zeros and NaNs apart.
     """
 
     builder: KernelBuilder

@@ -75,15 +75,19 @@ def _vector_norm(a: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
         raise ValueError(f"Invalid order '{ord}' for vector norm.")
     order = _known(ord)
     if order == np.inf:
-        return max_(lax.abs(a), axis=axes, keepdims=keepdims, initial=0)
+        return max_(_size(a), axis=axes, keepdims=keepdims, initial=0)
     if order == -np.inf:
-        return min_(lax.abs(a), axis=axes, keepdims=keepdims)
+        return min_(_size(a), axis=axes, keepdims=keepdims)
     if order == 0:
         nonzero = lax.ne(a, lax.full_like(a, 0))
         return sum_(nonzero, axis=axes, dtype=dtypes.finfo(a.dtype).dtype, keepdims=keepdims)
     if order == 1:
-        return sum_(lax.abs(a), axis=axes, keepdims=keepdims)
-    return _power_norm(lax.abs(a), ord, axes, keepdims)
+        return sum_(_size(a), axis=axes, keepdims=keepdims)
+    return _power_norm(_size(a), ord, axes, keepdims)
+
+
+def _size(a: Array) -> Array:
+    return a if a.dtype == np.bool_ else lax.abs(a)
 
 
 def _known(ord: Any) -> Any:
@@ -129,14 +133,24 @@ def vector_norm(
     x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2
 ) -> Array:
     """Return a vector norm over one axis or several, of all elements without `axis`."""
-    a = as_inexact("jnp.linalg.vector_norm", x)
-    a = convert(a, a.dtype)
+    a = _for_vector_norm(x, ord)
     if ord is None or (not isinstance(ord, str) and _known(ord) == 2):
         return _root_of_squares(a, canonicalize_axes(axis, a.ndim), keepdims)
     if axis is None:
         result = _vector_norm(ravel(a), ord, (0,), False)
         return lax.reshape(result, (1,) * a.ndim) if keepdims else result
     return _vector_norm(a, ord, canonicalize_axes(axis, a.ndim), keepdims)
+
+
+def _for_vector_norm(x: ArrayLike, ord: Any) -> Array:
+    """The array in the dtype to compute in: integers stay so for sums and extremes, and become
+    floats of default width for the others.
+    """
+    a = ensure_arraylike("jnp.linalg.vector_norm", x)
+    if dtypes.issubdtype(a.dtype, np.inexact):
+        return convert(a, a.dtype)
+    exact = not isinstance(ord, str) and _known(ord) in (1, np.inf, -np.inf)
+    return convert(a, a.dtype if exact else dtypes.default_float_dtype())
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
