@@ -26,6 +26,9 @@ _LAPACK: dict[str, tuple[str, ...]] = {
         "trtrs",  # triangular solve
         "trtri",
         "gesdd",  # singular values, divide and conquer
+        "laed2",  # its parts: deflation,
+        "laed4",  # one root of the secular equation,
+        "lamrg",  # and merging
         "gesvd",  # singular values, QR iteration
         "geev",  # eigenvalues of a general matrix
         "gees",  # Schur form

@@ -37,6 +37,7 @@ from tetrax.ops.linalg.base import (
     wide,
     zeros_of,
 )
+from tetrax.ops.linalg.blocks import PAD
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
 from tetrax.ops.linalg.native import Matrix, Native, TridiagonalForm, has_native
 from tetrax.runtime.array import as_value
@@ -119,25 +120,23 @@ def _emit_natively(builder: Any, x: Any, vectors: Any, values: Any, lower: bool)
     native = Native(builder, x.dtype)
     with native.matrices(batch_count(x)) as index:
         lapack = Lapack(builder, x.dtype)
-        whole, job, info = lapack.integer(size), lapack.character("I"), lapack.info()
+        info = lapack.info()
         form = TridiagonalForm(native, size)
         form.load(native.matrix(x, index), lower)
         d, e, taus = native.vector(values, index), native.space(size), native.space(size)
         form.reduce(d, e, taus)
-        rotated = lapack.matrix(size, size)
-        space, integers = 1 + 4 * size + size * size, 3 + 5 * size
-        work = [lapack.address(lapack.matrix(space)), lapack.integer(space)]
-        work += [lapack.address(lapack.integers(integers)), lapack.integer(integers)]
+        halves, rotated = (native.space(size * size + PAD) for _ in range(2))
+        work, integers = native.space(size * (size + 16) + PAD), lapack.integers(16 * size + 64)
         target = native.matrix(vectors, index)
         lapack.succeed()
         with builder.when(form.is_finite(d, e)):
-            at = (builder.address(d.buffer, d.first), builder.address(e))
-            lapack.call("stedc", job, whole, *at, lapack.address(rotated), whole, *work, info)
+            native.call("conquer", d, e, size, halves, rotated, work, integers.buffer, info)
         with builder.otherwise():
             lapack.fail()
-        # the rows of what stands by columns are vectors
-        native.turn(Matrix(rotated.buffer, kernel.index(0), size), size, size, target)
-        form.reflections.apply(taus, target, size, shift=1, backward=True)
+        with builder.when(lapack.succeeded):
+            # the rows are vectors
+            native.turn(Matrix(rotated, kernel.index(0), size), size, size, target)
+            form.reflections.apply(taus, target, size, shift=1, backward=True)
         with builder.when(lapack.failed):
             native.spoil(target, size * size)
             native.spoil(d, size)

@@ -88,6 +88,11 @@ class Lapack:
         self.builder.store(self._info.buffer, 0, kernel.const(1, I32))
 
     @property
+    def succeeded(self) -> Any:
+        """Whether the last call reported success."""
+        return kernel.eq(self.builder.load(self._info.buffer, 0), kernel.const(0, I32))
+
+    @property
     def failed(self) -> Any:
         """Whether the last call reported failure."""
         return kernel.ne(self.builder.load(self._info.buffer, 0), kernel.const(0, I32))

@@ -51,7 +51,7 @@ class Native:
             return self.builder.address(value)
         if isinstance(value, Matrix):
             return self.builder.address(value.buffer, value.first)
-        return kernel.index(value)
+        return kernel.index(value) if isinstance(value, int) else value
 
     def space(self, count: int) -> Buffer:
         """Scratch memory."""

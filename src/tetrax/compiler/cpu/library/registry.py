@@ -9,6 +9,7 @@ from functools import partial
 from tetrax.compiler.cpu.backend import link_library
 from tetrax.compiler.cpu.functions import function_of
 from tetrax.compiler.cpu.library.cholesky import cholesky_module, cholesky_symbols
+from tetrax.compiler.cpu.library.conquer import conquer_module, conquer_symbols
 from tetrax.compiler.cpu.library.conv import conv_module
 from tetrax.compiler.cpu.library.dense_vectors import turn_module, turn_symbols
 from tetrax.compiler.cpu.library.fft import fft_module, fft_symbols
@@ -62,6 +63,7 @@ _LIBRARIES = (
             (qr_symbols, qr_module),
             (cholesky_symbols, cholesky_module),
             (tridiagonal_symbols, tridiagonal_module),
+            (conquer_symbols, conquer_module),
         )
         for type in (F32, F64)
     ),
