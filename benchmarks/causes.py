@@ -23,6 +23,5 @@ CAUSES: dict[str, str] = {
     "skinny_8x1024": _SKINNY,
     "skinny_8x1000": _SKINNY,
     "svd_500": _LAPACK,
-    "eigh_500": "half of the time is LAPACK's divide and conquer, on one thread",
     "adam_10m": "fresh outputs are written beside the old state, PyTorch updates in place",
 }

@@ -37,7 +37,6 @@ from tetrax.ops.linalg.base import (
     wide,
     zeros_of,
 )
-from tetrax.ops.linalg.blocks import PAD
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
 from tetrax.ops.linalg.native import Matrix, Native, TridiagonalForm, has_native
 from tetrax.runtime.array import as_value
@@ -125,8 +124,8 @@ def _emit_natively(builder: Any, x: Any, vectors: Any, values: Any, lower: bool)
         form.load(native.matrix(x, index), lower)
         d, e, taus = native.vector(values, index), native.space(size), native.space(size)
         form.reduce(d, e, taus)
-        halves, rotated = (native.space(size * size + PAD) for _ in range(2))
-        work, integers = native.space(size * (size + 16) + PAD), lapack.integers(16 * size + 64)
+        halves, rotated = (native.space(size * size) for _ in range(2))
+        work, integers = native.space(size * (size * 5 // 4 + 24)), lapack.integers(16 * size + 16)
         target = native.matrix(vectors, index)
         lapack.succeed()
         with builder.when(form.is_finite(d, e)):

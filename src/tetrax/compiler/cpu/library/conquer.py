@@ -3,13 +3,13 @@
     void tetrax_conquer_f32(ptr d, ptr e, i64 n, ptr q, ptr rows, ptr work, ptr integers, ptr info)
 
 d becomes the eigenvalues, ascending, and the rows of `rows` the vectors; e is destroyed. `info` is
-an i32, not zero after a failure. q and `rows` hold n² + PAD elements, `work` n² + 16 n + PAD, and
-`integers` 16 n + 64 of 32 bits.
+an i32, not zero after a failure. q and `rows` hold n² elements, `work` 5/4 n² + 24 n, and
+`integers` 16 n + 16 of 32 bits.
 
-This is the last step of LAPACK's divide and conquer, on several threads: its `stedc` solves the two
-halves, its `laed2` finds what need not be computed, its `laed4` solves the secular equation for one
-eigenvalue; the vectors are those of Gu and Eisenstat ("A divide-and-conquer algorithm for the
-symmetric tridiagonal eigenproblem", 1995), and the products are ours.
+This is LAPACK's divide and conquer on several threads. Its `stedc` solves what is small, so that
+its own products stay on one thread; its `laed2` finds what need not be computed; its `laed4` solves
+the secular equation for one eigenvalue. The vectors are those of Gu and Eisenstat, "A
+divide-and-conquer algorithm for the symmetric tridiagonal eigenproblem", 1995; products are ours.
 """
 
 from __future__ import annotations
@@ -21,16 +21,20 @@ from tetrax.compiler.cpu.library.gemm_text import Shape
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import F64, ScalarType
 
-LEAST = 160
-"""Sizes from which the halves are worth two threads."""
+LEAST = 96
+"""Sizes from which matrices are divided."""
 STRIP = 32
 """Eigenvalues per task."""
 
 _ROUTINES = {"stedc": 11, "laed2": 17, "laed4": 8, "lamrg": 6}
 """LAPACK's routines, and how many arguments they have."""
+_DIVIDE = [
+    *(("ptr", "d"), ("ptr", "e"), ("i64", "n"), ("ptr", "target"), ("i64", "ld"), ("ptr", "q")),
+    *(("ptr", "s"), ("ptr", "work"), ("ptr", "integers"), ("ptr", "info")),
+]
 _HALVES = [
-    *(("ptr", "d"), ("ptr", "e"), ("i64", "n"), ("i64", "cut"), ("ptr", "q"), ("ptr", "work")),
-    *(("ptr", "integers"), ("ptr", "infos")),
+    *(("ptr", "d"), ("ptr", "e"), ("i64", "n"), ("i64", "cut"), ("ptr", "q"), ("ptr", "s")),
+    *(("ptr", "work"), ("ptr", "integers"), ("ptr", "infos")),
 ]
 _SECULAR = [
     *(("i64", "n"), ("i64", "count"), ("ptr", "poles"), ("ptr", "w"), ("ptr", "q"), ("ptr", "rho")),
@@ -51,7 +55,7 @@ def conquer_module(type: ScalarType, target: Target) -> str:
         f"declare void @lapack_{letter}{name}({', '.join(['ptr'] * count)})"
         for name, count in _ROUTINES.items()
     ]
-    kinds = (_Half, _Solve, _Weigh, _Vectors, _Conquer)
+    kinds = (_Half, _Solve, _Weigh, _Vectors, _Divide, _Conquer)
     parts = [DECLARATIONS.replace("$T$", str(type)), *declared]
     return "\n".join([*parts, *(kind(shape).text() for kind in kinds)])
 
@@ -80,16 +84,6 @@ class _Caller(Dense):
     def lapack(self, name: str, *places: str) -> None:
         self.call(f"lapack_{_letter(self.type)}{name}", *(f"ptr {place}" for place in places))
 
-    def plain(self, n: str, d: str, e: str, z: str, ld: str, work: str, room: str, whole: str,
-              integers: str, info: str) -> None:  # fmt: skip
-        """LAPACK's whole algorithm."""
-        job = self.reserve("i8")
-        self.em.effect(f"store i8 {ord('I')}, ptr {job}, align 1")
-        sizes = [self.integer(x) for x in (n, ld, room, whole)]
-        self.lapack(
-            "stedc", job, sizes[0], d, e, z, sizes[1], work, sizes[2], integers, sizes[3], info
-        )
-
 
 class _TaskCaller(_Caller, Task):
     """The same for a task."""
@@ -103,25 +97,33 @@ class _Half(_TaskCaller):
 
     def text(self) -> str:
         g = self.given
+        cut = g["cut"]
         lower = self.test("ne", "%task", 0)
-        rest = self.minus(g["n"], g["cut"])
-        size = self.chosen(lower, rest, g["cut"])
-        first = self.chosen(lower, g["cut"], "0")
-        room = self.plus(self.times(self.plus(size, 4), size), 1)
-        whole = self.plus(self.times(size, 5), 3)
-        self.plain(
-            size,
-            self.at(g["d"], first),
-            self.at(g["e"], first),
-            self.at(g["q"], self.plus(self.times(first, g["n"]), first)),
-            g["n"],
-            self.at(g["work"], self.chosen(lower, room, "0")),
-            room,
-            whole,
-            self.place(g["integers"], self.chosen(lower, self.plus(whole, 5), "0")),
-            self.place(g["infos"], "%task"),
-        )
+        size = self.chosen(lower, self.minus(g["n"], cut), cut)
+        first = self.chosen(lower, cut, "0")
+        passed = self.times(cut, cut)
+        space = self.plus(room(self, cut), passed)
+        work = self.at(g["work"], self.chosen(lower, space, "0"))
+        values = {
+            "d": self.at(g["d"], first),
+            "e": self.at(g["e"], first),
+            "n": size,
+            "target": self.at(g["q"], self.plus(self.times(first, g["n"]), first)),
+            "ld": g["n"],
+            "q": self.at(g["s"], self.chosen(lower, passed, "0")),
+            "s": self.at(work, room(self, size)),
+            "work": work,
+            "integers": self.place(g["integers"], self.times(first, 16)),
+            "info": self.place(g["infos"], "%task"),
+        }
+        self.run("divide", *(f"{kind} {values[name]}" for kind, name in _DIVIDE))
         return self.done()
+
+
+def room(function: Dense, n: str) -> str:
+    """Elements of the work of a matrix of size n."""
+    square = function.times(n, n)
+    return function.plus(function.plus(square, function.over(square, 4)), function.times(n, 24))
 
 
 class _Solve(_TaskCaller):
@@ -251,19 +253,38 @@ class _Conquer(_Caller):
         super().__init__(shape, "tetrax_conquer")
 
     def text(self) -> str:
-        norm = self.norm()
-        positive = self.emit(f"fcmp ogt {self.scalar} {norm}, 0.0")
-        large = self.both(self.test("sge", "%n", LEAST), positive)
-        self.branch(large, lambda: self.divided(norm), self.at_once)
+        names = {"target": "rows", "ld": "n", "s": "rows"}
+        passed = (f"{kind} %{names.get(name, name)}" for kind, name in _DIVIDE)
+        self.em.effect("store i32 0, ptr %info, align 4")
+        self.run("divide", *passed)
         return self.finished(
             "ptr %d, ptr %e, i64 %n, ptr %q, ptr %rows, ptr %work, ptr %integers, ptr %info",
             linkage="",
         )
 
+
+class _Divide(_Caller):
+    """Eigenvalues, and vectors in rows of a stride; `s` may be the target."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__(shape, "divide")
+
+    def text(self) -> str:
+        norm = self.norm()
+        positive = self.emit(f"fcmp ogt {self.scalar} {norm}, 0.0")
+        large = self.both(self.test("sge", "%n", LEAST), positive)
+        self.branch(large, lambda: self.divided(norm), self.at_once)
+        return self.finished(", ".join(f"{kind} %{name}" for kind, name in _DIVIDE))
+
     def at_once(self) -> None:
-        room = self.plus(self.times(self.plus("%n", 4), "%n"), 1)
+        """LAPACK's whole algorithm."""
+        job = self.reserve("i8")
+        self.em.effect(f"store i8 {ord('I')}, ptr {job}, align 1")
+        space = self.plus(self.times(self.plus("%n", 4), "%n"), 1)
         whole = self.plus(self.times("%n", 5), 3)
-        self.plain("%n", "%d", "%e", "%rows", "%n", "%work", room, whole, "%integers", "%info")
+        n, ld, space, whole = (self.integer(x) for x in ("%n", "%ld", space, whole))
+        vectors = ("%target", ld, "%work", space)
+        self.lapack("stedc", job, n, "%d", "%e", *vectors, "%integers", whole, "%info")
 
     def norm(self) -> str:
         """The largest element."""
@@ -299,6 +320,7 @@ class _Conquer(_Caller):
         coupling = self.load(self.at("%e", before))
         rho = self.scalars(1)
         self.store(coupling, rho)
+        self.em.effect("store i32 0, ptr %info, align 4")
         suffix = f"f{self.type.bits}"
         size = self.emit(f"call {self.scalar} @llvm.fabs.{suffix}({self.scalar} {coupling})")
         for place in (self.at("%d", before), self.at("%d", cut)):
@@ -341,7 +363,7 @@ class _Conquer(_Caller):
         def solve() -> None:
             infos = self.integer(0)
             given = {"count": count, "poles": poles, "w": w, "rho": rho, "weights": weights}
-            given |= {"order": indxc, "s": "%rows", "infos": infos}
+            given |= {"order": indxc, "infos": infos}
             fields = [(kind, given.get(name, f"%{name}")) for kind, name in _SECULAR]
             tasks = self.rounded_up(count, STRIP)
             self.share("solve", fields, tasks)
@@ -375,8 +397,8 @@ class _Conquer(_Caller):
         upper, lower = self.plus(kinds[0], kinds[1]), self.plus(kinds[1], kinds[2])
         second = self.at(q2, self.times(cut, upper))
         for first, width, depth, left, right in (
-            (cut, rest, lower, self.at("%rows", kinds[0]), second),
-            ("0", cut, upper, "%rows", q2),
+            (cut, rest, lower, self.at("%s", kinds[0]), second),
+            ("0", cut, upper, "%s", q2),
         ):
             self.gemm(
                 (left, count, "1"),
@@ -391,7 +413,7 @@ class _Conquer(_Caller):
             source = self.minus(self.wide(self.place(order, i)), 1)
             self.store(self.load(self.at("%d", source)), self.at(spare, i))
             start = self.at("%q", self.times(source, "%n"))
-            target = self.at("%rows", self.times(i, "%n"))
+            target = self.at("%target", self.times(i, "%ld"))
             self.loop(
                 "%n", 1, lambda j: self.store(self.load(self.at(start, j)), self.at(target, j))
             )
