@@ -236,3 +236,75 @@ def test_threads_do_not_change_bits():
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+# -- what LAPACK computes inside compiled programs: the eager reference is SciPy's wrapper of it --
+
+
+def check_compiled(function, *arguments, rtol=1e-3, **options):
+    compiled = run(function, *arguments, **options)
+    eager = function(*arguments, **options)
+    several = isinstance(eager, (list, tuple))
+    for a, b in zip(*((x if several else [x]) for x in (compiled, eager)), strict=True):
+        b = np.asarray(b)
+        assert a.dtype == b.dtype
+        scale = np.abs(b[np.isfinite(b)]).max(initial=1)
+        np.testing.assert_allclose(a, b, rtol=0, atol=rtol * scale)
+
+
+ALL_DTYPES = [*DTYPES, "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 6, 6), (40, 40), (0, 0)])
+def test_general_matrices(dtype, shape):
+    x = matrix(*shape, dtype=dtype)
+    if dtype.startswith("complex"):
+        x = (x + 1j * matrix(*shape, seed=1)).astype(dtype)
+    for left, right in ((True, True), (False, True), (False, False)):
+        options = {"compute_left_eigenvectors": left, "compute_right_eigenvectors": right}
+        check_compiled(lax.linalg.eig, x, **options)
+    # single elements of a Schur form depend on rounding: the decomposition does not
+    form, vectors = run(lax.linalg.schur, x)
+    back = vectors @ form @ np.swapaxes(vectors.conj(), -1, -2)
+    np.testing.assert_allclose(back, x, atol=1e-4)
+    np.testing.assert_allclose(np.tril(form, -2), 0, atol=0)
+    check_compiled(lax.linalg.hessenberg, x)
+    if x.size:
+        hermitian = (x + np.swapaxes(x.conj(), -1, -2)).astype(dtype)
+        for lower in (True, False):
+            check_compiled(lax.linalg.tridiagonal, hermitian, lower=lower)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_general_matrices_that_are_not_finite(bad):
+    x = np.stack([matrix(9, 9), matrix(9, 9, seed=1)])
+    x[1, 3, 4] = bad
+    for function in (lax.linalg.eig, lax.linalg.schur):
+        for out in run(function, x):
+            assert np.isfinite(out[0]).all()
+            assert np.isnan(out[1]).all()
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES)
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("n", [1, 2, 3, 50])
+def test_tridiagonal_systems(dtype, batch, n):
+    dl, d, du = (matrix(*batch, n, dtype=dtype, seed=i) for i in range(3))
+    b = matrix(*batch, n, 2, dtype=dtype)
+    # large elements off the diagonal need pivots
+    check_compiled(lax.linalg.tridiagonal_solve, dl * 5, d, du, b, perturb_singular=False)
+
+
+def test_singular_tridiagonal_systems():
+    zero = np.zeros((2, 4), np.float32)
+    d = np.stack([np.ones(4, np.float32), zero[0]])
+    out = run(lax.linalg.tridiagonal_solve, zero, d, zero, np.ones((2, 4, 1), np.float32))
+    np.testing.assert_array_equal(out[0], 1)
+    assert np.isnan(out[1]).all()
+
+
+def test_permutations_that_swaps_leave():
+    for pivots in ([[0, 1, 2], [3, 3, 4]], [2, 1, 2]):
+        pivots = np.asarray(pivots, np.int32)
+        check_compiled(lax.linalg.lu_pivots_to_permutation, pivots, permutation_size=5)

@@ -34,6 +34,8 @@ from tetrax.ops.linalg.base import (
     wide,
     zeros_of,
 )
+from tetrax.ops.linalg.emit import has_no_elements
+from tetrax.ops.linalg.general_emit import emit_eig, emit_hessenberg, emit_schur
 from tetrax.ops.linalg.lu import solve
 from tetrax.ops.reduce import argmax
 from tetrax.ops.select import select
@@ -77,6 +79,11 @@ class Eig(Decomposition):
             return nan_like(*empty)
         found = found if isinstance(found, tuple) else (found,)
         return [part.astype(dtype) for part in found]
+
+    def emit(self, builder, operands, outs, **params):
+        if not has_no_elements(operands):
+            wanted = [params[f"compute_{side}_eigenvectors"] for side in ("left", "right")]
+            emit_eig(builder, operands[0], outs, *wanted)
 
     def jvp(self, primals, tangents, *, enable_eigvec_derivs=False, **params):
         left, right = (
@@ -150,6 +157,10 @@ class Schur(Decomposition):
             return nan_like(*[x] * count)
         return list(found[:count])
 
+    def emit(self, builder, operands, outs, **params):
+        if not has_no_elements(operands):
+            emit_schur(builder, operands[0], outs)
+
 
 class Hessenberg(Decomposition):
     """The Hessenberg form with the reflections below it, and their factors."""
@@ -165,6 +176,10 @@ class Hessenberg(Decomposition):
             return [x, np.zeros(max(x.shape[0] - 1, 0), x.dtype)]
         packed, factors, _ = routine("gehrd", x.dtype)(x, lo=0, hi=x.shape[0] - 1)
         return [packed, factors]
+
+    def emit(self, builder, operands, outs):
+        if not has_no_elements(operands):
+            emit_hessenberg(builder, operands[0], *outs)
 
 
 _SQUARE = ShapedArray((3, 3), np.float32)

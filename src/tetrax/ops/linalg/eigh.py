@@ -38,6 +38,7 @@ from tetrax.ops.linalg.base import (
     zeros_of,
 )
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
+from tetrax.ops.linalg.general_emit import emit_tridiagonal
 from tetrax.ops.linalg.native import Matrix, Native, TridiagonalForm, has_native
 from tetrax.runtime.array import as_value
 
@@ -184,6 +185,10 @@ class Tridiagonal(Decomposition):
             return [x, x.real[0].astype(part), np.empty(0, part), np.empty(0, x.dtype)]
         packed, d, e, factors, _ = routine(name, x.dtype)(x, lower=int(lower))
         return [packed, d, e, factors]
+
+    def emit(self, builder, operands, outs, *, lower):
+        if not has_no_elements(operands):
+            emit_tridiagonal(builder, operands[0], outs, lower)
 
 
 _SQUARE = ShapedArray((3, 3), np.float32)

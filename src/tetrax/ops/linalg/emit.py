@@ -142,7 +142,7 @@ class Lapack:
             value = load_scalar(self.builder, source, _flat(j, i, leading or rows))
             if keep == "upper":
                 value = scalar.select(kernel.le(i, j), value, scalar.constant(0, value))
-            value = self._checked(value) if check else value
+            value = self.checked(value) if check else value
             store_scalar(self.builder, target, kernel.add(first, _flat(i, j, columns)), value)
 
     def tidy_lower(self, stored: Stored, first: Any) -> None:
@@ -152,7 +152,7 @@ class Lapack:
             offset = kernel.add(first, _flat(i, j, size))
             value = load_scalar(self.builder, stored, offset)
             value = scalar.select(kernel.le(j, i), value, scalar.constant(0, value))
-            store_scalar(self.builder, stored, offset, self._checked(value), self._spare())
+            store_scalar(self.builder, stored, offset, self.checked(value), self._spare())
 
     def _spare(self) -> Any:
         return (self.matrix(1, 1).buffer, kernel.index(0)) if self.is_complex else None
@@ -163,10 +163,11 @@ class Lapack:
         first = kernel.mul(index, size)
         with self.builder.loop(size) as i:
             value = load_scalar(self.builder, source, i)
-            value = self._checked(value) if check else value
+            value = self.checked(value) if check else value
             store_scalar(self.builder, target, kernel.add(first, i), value)
 
-    def _checked(self, value: scalar.Scalar) -> scalar.Scalar:
+    def checked(self, value: scalar.Scalar) -> scalar.Scalar:
+        """A value, NaN where the last call reported failure."""
         nan = float("nan")
         wrong = complex(nan, nan) if isinstance(value, scalar.Complex) else nan
         return scalar.select(self.failed, scalar.constant(wrong, value), value)

@@ -105,6 +105,16 @@ class Lu(Decomposition):
 
 def _emit_order(builder: Any, swaps: Any, pivots: Any, order: Any, index: Any, spare: Any) -> None:
     """Pivots counted from 0, and the order of rows they leave."""
+    count = pivots.shape[-1]
+    if count:
+        with builder.loop(count) as i:
+            pivot = kernel.sub(builder.load(swaps.buffer, i), kernel.const(1, I32))
+            builder.store(pivots.buffer, kernel.add(kernel.mul(index, count), i), pivot)
+    _emit_swaps(builder, pivots, order, index, spare.buffer)
+
+
+def _emit_swaps(builder: Any, pivots: Any, order: Any, index: Any, spare: Any) -> None:
+    """The order of rows that swaps leave."""
     rows, count = order.shape[-1], pivots.shape[-1]
     first = kernel.mul(index, rows)
     with builder.loop(rows) as i:
@@ -112,14 +122,16 @@ def _emit_order(builder: Any, swaps: Any, pivots: Any, order: Any, index: Any, s
     if not count:
         return
     with builder.loop(count) as i:
-        pivot = kernel.sub(builder.load(swaps.buffer, i), kernel.const(1, I32))
-        place = kernel.add(kernel.mul(index, count), i)
-        builder.store(pivots.buffer, place, pivot)
+        pivot = builder.load(pivots.buffer, kernel.add(kernel.mul(index, count), i))
         here = kernel.add(first, i)
+        # a row that there is not must not be touched
+        pivot = kernel.minimum(
+            kernel.maximum(pivot, kernel.const(0, I32)), kernel.const(rows - 1, I32)
+        )
         there = kernel.add(first, kernel.convert(pivot, I64))
-        builder.store(spare.buffer, 0, builder.load(order.buffer, here))
+        builder.store(spare, 0, builder.load(order.buffer, here))
         builder.store(order.buffer, here, builder.load(order.buffer, there))
-        builder.store(order.buffer, there, builder.load(spare.buffer, 0))
+        builder.store(order.buffer, there, builder.load(spare, 0))
 
 
 def _spread(matrix: np.ndarray, shape: tuple[int, ...]) -> Any:
@@ -172,6 +184,14 @@ class PivotsToPermutation(Decomposition):
 
     def one(self, pivots, *, permutation_size):
         return _order(pivots, permutation_size)
+
+    def emit(self, builder, operands, outs, *, permutation_size):
+        (swaps,), (order,) = operands, outs
+        if has_no_elements(outs):
+            return
+        spare = builder.temporary(I32, 1)
+        with builder.loop(batch_count(order, 1)) as index:
+            _emit_swaps(builder, swaps, order, index, spare)
 
     def jvp(self, primals, tangents, **params):
         out = self.bind(*primals, **params)

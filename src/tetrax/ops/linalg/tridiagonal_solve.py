@@ -19,6 +19,8 @@ from tetrax.ops.linalg.base import (
     routine,
     trailing,
 )
+from tetrax.ops.linalg.emit import has_no_elements
+from tetrax.ops.linalg.general_emit import emit_tridiagonal_solve
 from tetrax.ops.structure import full, instantiate, reshape
 from tetrax.runtime.array import as_value
 from tetrax.tracing.symbolic import Zero
@@ -50,6 +52,10 @@ class TridiagonalSolve(Decomposition):
             return b / d[:, None]
         *_, x, info = routine("gtsv", b.dtype)(dl[1:], d, du[:-1], b)
         return x if info == 0 else nan_like(b)[0]
+
+    def emit(self, builder, operands, outs, *, perturb_singular):
+        if not has_no_elements(outs):
+            emit_tridiagonal_solve(builder, operands, outs[0])
 
     def jvp(self, primals, tangents, *, perturb_singular):
         out = self.bind(*primals, perturb_singular=perturb_singular)
