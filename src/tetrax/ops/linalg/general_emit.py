@@ -98,8 +98,10 @@ def _store_values(one: _One, parts: Sequence[Stored], out: Stored) -> None:
     builder, size = one.builder, one.size
     first = kernel.mul(one.index, size)
     with builder.loop(size) as i:
-        found = [load_scalar(builder, part, i) for part in parts]
-        value = found[0] if len(found) == 1 else scalar.Complex(*found)
+        if one.lapack.is_complex:
+            value = load_scalar(builder, parts[0], i)
+        else:
+            value = scalar.Complex(*(builder.load(part.buffer, i) for part in parts))
         store_scalar(builder, out, kernel.add(first, i), one.lapack.checked(value))
 
 

@@ -219,31 +219,34 @@ class _Vectors(_TaskCaller):
 
         def vector(i: str) -> None:
             j = self.plus(first, i)
-            self.column = self.at(g["q"], self.times(j, g["n"]))
-            self.row = self.at(g["s"], self.times(j, self.size))
-            self.branch(many, self.by_weights, lambda: self.reordered("1.0"))
+            column = self.at(g["q"], self.times(j, g["n"]))
+            row = self.at(g["s"], self.times(j, self.size))
+            by_weights = lambda: self.reordered(column, row, self.weighted(column))
+            self.branch(many, by_weights, lambda: self.reordered(column, row, "1.0"))
 
         self.loop(count, 1, vector)
         return self.done()
 
-    def by_weights(self) -> None:
-        g = self.given
+    def weighted(self, column: str) -> str:
+        """The weights over the distances, in place of these; gives the norm."""
 
         def element(i: str, carried: list[str]) -> list[str]:
-            place = self.at(self.column, i)
-            value = self.real("fdiv", self.load(self.at(g["weights"], i)), self.load(place))
+            place = self.at(column, i)
+            value = self.real(
+                "fdiv", self.load(self.at(self.given["weights"], i)), self.load(place)
+            )
             self.store(value, place)
             square = self.real("fmul", value, value)
             return [self.emit(f"fadd reassoc {self.scalar} {carried[0]}, {square}")]
 
         (total,) = self.carried_loop(self.size, 1, [(self.scalar, "0.0")], element)
-        self.reordered(self.root(total))
+        return self.root(total)
 
-    def reordered(self, norm: str) -> None:
+    def reordered(self, column: str, row: str, norm: str) -> None:
         def element(i: str) -> None:
             at = self.minus(self.wide(self.place(self.given["order"], i)), 1)
-            value = self.load(self.at(self.column, at))
-            self.store(self.real("fdiv", value, norm), self.at(self.row, i))
+            value = self.load(self.at(column, at))
+            self.store(self.real("fdiv", value, norm), self.at(row, i))
 
         self.loop(self.size, 1, element)
 
