@@ -7,6 +7,7 @@ size must be given, and places left over are filled.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,12 +81,19 @@ def unique(
         axis = canonicalize_axis(axis, a.ndim)
         moved = moveaxis(a, axis, 0)
         rows = lax.reshape(moved, (shape[axis], int(np.prod(moved.shape[1:], dtype=int))))
-    order, starts = _sorted_groups(rows, equal_nan)
+    alone = not (return_index or return_inverse or return_counts)
+    if alone and rows.shape[1] == 1 and rows.shape[0]:
+        # Without positions the sort takes half the time.
+        order = None
+        rows = lax.reshape(lax.sort(lax.reshape(rows, rows.shape[:1])), rows.shape)
+        starts = _starts([lax.reshape(rows, rows.shape[:1])], equal_nan)
+    else:
+        order, starts = _sorted_groups(rows, equal_nan)
     count = int(known_values(starts, "unique").sum()) if size is None else operator.index(size)
     firsts, valid = _group_starts(starts, count)
-    index = take_positions(order, firsts, 0)
+    index = firsts if order is None else take_positions(order, firsts, 0)
     values = _filled_rows(take_positions(rows, index, 0), valid, fill_value, axis, shape)
-    if not (return_index or return_inverse or return_counts):
+    if alone:
         return values
     result: list[Array] = [values]
     index_dtype = dtypes.default_int_dtype()
@@ -106,6 +114,12 @@ def _sorted_groups(rows: Array, equal_nan: bool) -> tuple[Array, Array]:
         return places, lax.lt(places, lax.full_like(places, min(size, 1)))
     columns = [lax.index_in_dim(rows, i, 1, keepdims=False) for i in range(width)]
     *keys, order = lax.sort((*columns, places), num_keys=width)
+    return order, _starts(keys, equal_nan)
+
+
+def _starts(keys: Sequence[Array], equal_nan: bool) -> Array:
+    """Tell for each place of sorted keys whether a new group starts there."""
+    size = keys[0].shape[0]
     differs = None
     for key in keys:
         later, earlier = lax.slice_in_dim(key, 1, size), lax.slice_in_dim(key, 0, size - 1)
@@ -115,7 +129,7 @@ def _sorted_groups(rows: Array, equal_nan: bool) -> tuple[Array, Array]:
             new = lax.bitwise_and(new, lax.bitwise_not(both))
         new = convert(new, _BOOL)
         differs = new if differs is None else lax.bitwise_or(differs, new)
-    return order, lax.concatenate([lax.full((1,), True, _BOOL), differs], 0)
+    return lax.concatenate([lax.full((1,), True, _BOOL), differs], 0)
 
 
 def _group_starts(starts: Array, count: int) -> tuple[Array, Array]:

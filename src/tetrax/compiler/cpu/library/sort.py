@@ -12,14 +12,20 @@ A partition stores every vector twice, at both ends of what is free: its small e
 so each end gets those it is to have (the permutation comes from a table, by the mask of the
 comparison). Bramas, "A novel hybrid quicksort algorithm vectorized using AVX-512", 2017, has the
 idea. Few elements go through a network; a partition that fails too often gives way to a heapsort.
-Parts of large inputs are sorted by several threads; the outcome is the same, since it is the only
-one.
+Many keys go to buckets first (`sort_buckets.py`). Parts of large inputs are sorted by several threads;
+the outcome is the same, since it is the only one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tetrax.compiler.cpu.library.sort_buckets import (
+    BUCKET_SORT,
+    BUCKET_VALUES,
+    BUCKETS,
+    NO_BUCKETS,
+)
 from tetrax.compiler.cpu.library.sort_network import Element, Lanes, Lines, sorted_vectors
 from tetrax.compiler.cpu.library.sort_text import (
     CONTEXT,
@@ -92,6 +98,12 @@ declare <4 x i64> @llvm.smin.v4i64(<4 x i64>, <4 x i64>)
 declare <4 x i64> @llvm.smax.v4i64(<4 x i64>, <4 x i64>)
 declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.ctlz.i64(i64, i1)
+declare i32 @llvm.ctlz.i32(i32, i1)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare i32 @llvm.smin.i32(i32, i32)
+declare i32 @llvm.smax.i32(i32, i32)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
 
@@ -114,6 +126,8 @@ def _tables() -> str:
 
 def _functions(kind: Kind) -> list[str]:
     values = {
+        **BUCKET_VALUES,
+        "ABOVE": str(kind.bits - (BUCKETS.bit_length() - 1)),
         **(WITH_POSITIONS if kind.paired else KEYS_ONLY),
         "CONTEXT": CONTEXT,
         "NAME": kind.name,
@@ -124,7 +138,8 @@ def _functions(kind: Kind) -> list[str]:
         "MOST": str(NETWORKS[-1]),
     }
     templates = [_less(kind), _move(kind), *(_network(kind, n) for n in NETWORKS), _partition(kind)]
-    texts = [*templates, SMALL, HEAP, PIVOT, QUICK, TASKS, ENTRY]
+    buckets = NO_BUCKETS if kind.paired else BUCKET_SORT
+    texts = [*templates, SMALL, HEAP, PIVOT, QUICK, TASKS, buckets, ENTRY]
     result = []
     for text in texts:
         for name, value in values.items():

@@ -455,6 +455,9 @@ alone:
     i64 %depth, i64 %n)
   br label %done
 shared:
+  %sorted = call i1 @buckets_$NAME$(ptr %keys, ptr %spare, i64 %n)
+  br i1 %sorted, label %done, label %halves
+halves:
   %found = call i64 @split_$NAME$(ptr %keys, ptr %spare, i64 %n, i64 %n)
   %same = icmp slt i64 %found, 0
   %flipped = xor i64 %found, -1
