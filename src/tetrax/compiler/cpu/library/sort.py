@@ -12,8 +12,8 @@ A partition stores every vector twice, at both ends of what is free: its small e
 so each end gets those it is to have (the permutation comes from a table, by the mask of the
 comparison). Bramas, "A novel hybrid quicksort algorithm vectorized using AVX-512", 2017, has the
 idea. Few elements go through a network; a partition that fails too often gives way to a heapsort.
-Many keys go to buckets first (`sort_buckets.py`). Parts of large inputs are sorted by several threads;
-the outcome is the same, since it is the only one.
+Many keys go to buckets first (`sort_buckets.py`). Parts of large inputs are sorted by several
+threads; the outcome is the same, since it is the only one.
 """
 
 from __future__ import annotations

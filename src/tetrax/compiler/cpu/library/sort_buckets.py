@@ -1,9 +1,9 @@
-"""The first step of a sort of many keys: one pass that puts them into buckets by their leading bits.
+"""The first step of a sort of many keys: a pass that puts them into buckets by leading bits.
 
-The keys' range is divided into 2048 equal parts, and every key goes to the bucket of its part (Knuth,
-The Art of Computer Programming, vol. 3, 5.2.5). One such pass does the work of eleven partitions.
-Threads count and move pieces of the keys, and then sort the buckets. Where many keys share a bucket
-the quicksort goes on alone, as it does without this.
+The keys' range is divided into 2048 equal parts, and every key goes to the bucket of its part
+(Knuth, The Art of Computer Programming, vol. 3, 5.2.5). One such pass does the work of eleven
+partitions. Threads count and move pieces of the keys, and then sort the buckets. Where many keys
+share a bucket the quicksort goes on alone, as it does without this.
 """
 
 from __future__ import annotations
