@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 from tests.golden_text import check_golden
 
@@ -23,7 +25,9 @@ from tetrax.ops.base import REGISTRY
 PRIMITIVES = {**REGISTRY, "jit": call_p, "cond": cond_p, "scan": scan_p, "while": while_p}
 VECTOR = np.ones(3, np.float32)
 
+inner = tetrax.jit(lambda y: jnp.sin(y) * y)
 FUNCTIONS = {
+    "shared": lambda x: inner(inner(x)) + inner(x),
     "arithmetic": lambda x: jnp.sin(x) * 2.0 + x,
     "jit": lambda x: tetrax.jit(lambda y: y * y)(x),
     "grad_of_scan": lambda x: tetrax.grad(
@@ -45,6 +49,18 @@ def test_text_round_trip(name):
     parsed = parse_program(text, PRIMITIVES)
     assert str(parsed) == text
     check_program(parsed)
+
+
+def test_programs_that_several_equations_hold_are_printed_once():
+    """Text grows with the number of distinct programs, not with that of their calls."""
+
+    @functools.partial(tetrax.jit, static_argnums=1)
+    def fibonacci(x, n):
+        return x if n < 2 else fibonacci(x, n - 1) + fibonacci(x, n - 2) + 1.0
+
+    short, long = (str(tetrax.make_jaxpr(lambda x, n=n: fibonacci(x, n))(1.0)) for n in (7, 14))
+    assert len(long) < 3 * len(short)
+    check_program(parse_program(long, PRIMITIVES))
 
 
 def test_printed_form():

@@ -51,6 +51,7 @@ def parse_program(
     Raises ProgramError with the place where the text cannot be understood.
     """
     parser = _Parser(text, primitives, classes or {})
+    parser.definitions()
     program = parser.program()
     parser.expect_end()
     return program
@@ -74,6 +75,7 @@ class _Parser:
             self.tokens.append((kind, match.group(kind), match.start(kind)))
             position = match.end()
         self.at = 0
+        self.shared: dict[str, ClosedProgram] = {}
 
     # -- tokens --------------------------------------------------------------------------------
 
@@ -98,6 +100,15 @@ class _Parser:
             raise ProgramError(f"unexpected {self.peek()!r} after the program")
 
     # -- programs ------------------------------------------------------------------------------
+
+    def definitions(self) -> None:
+        """`let name = program in`, any number of times."""
+        while self.peek() == "let":
+            self.next()
+            name = self.next()
+            self.expect("=")
+            self.shared[name] = ClosedProgram(self.program(), [])
+            self.expect("in")
 
     def program(self) -> Program:
         names: dict[str, Var] = {}
@@ -206,6 +217,8 @@ class _Parser:
         if kind == "number":
             return _number(token)
         constants = {"None": None, "True": True, "False": False, "inf": np.inf, "nan": np.nan}
+        if token in self.shared:
+            return self.shared[token]
         if token in constants:
             return constants[token]
         if token in _LONG_DTYPES:

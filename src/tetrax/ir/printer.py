@@ -51,8 +51,49 @@ def aval_text(aval: Any) -> str:
     return str(aval)
 
 
-def program_text(program: Any, indent: int = 0) -> str:
-    """The text of `program`; nested programs are indented by `indent` levels."""
+Shared = dict[int, str]
+"""The names of programs that are printed once, by the identity of the program."""
+
+
+def program_text(program: Any) -> str:
+    """The text of `program`; nested ones that several equations hold are defined before it."""
+    shared: Shared = {}
+    definitions = []
+    for inner in _held_several_times(program):
+        text = _program_text(inner, 0, shared)
+        shared[id(inner)] = f"program{len(shared) + 1}"
+        definitions.append(f"let {shared[id(inner)]} = {text} in\n")
+    return "".join(definitions) + _program_text(program, 0, shared)
+
+
+def _held_several_times(program: Any) -> list[Any]:
+    """The programs inside that more than one equation holds, inner ones first."""
+    counts: dict[int, int] = {}
+    order: list[Any] = []
+
+    def visit(value: Any) -> None:
+        for eqn in value.eqns:
+            for inner in _programs_in(tuple(eqn.params.values())):
+                counts[id(inner)] = counts.get(id(inner), 0) + 1
+                if counts[id(inner)] == 1:
+                    visit(inner)
+                    order.append(inner)
+
+    visit(program)
+    return [inner for inner in order if counts[id(inner)] > 1 and inner.eqns]
+
+
+def _programs_in(value: Any) -> list[Any]:
+    if hasattr(value, "program"):
+        return [value.program]
+    if hasattr(value, "eqns"):
+        return [value]
+    if isinstance(value, tuple):
+        return [program for item in value for program in _programs_in(item)]
+    return []
+
+
+def _program_text(program: Any, indent: int, shared: Shared) -> str:
     names = Names()
     pad = _INDENT * indent
 
@@ -63,29 +104,30 @@ def program_text(program: Any, indent: int = 0) -> str:
     args = " ".join(map(typed, program.invars))
     head = f"{{ lambda {consts + ' ' if consts else ''}; {args}. let"
     lines = [head]
-    lines += [pad + _INDENT * 2 + _equation_text(eqn, names, indent + 2) for eqn in program.eqns]
+    lines += [
+        pad + _INDENT * 2 + _equation_text(eqn, names, indent + 2, shared) for eqn in program.eqns
+    ]
     results = ", ".join(map(names, program.outvars)) + ("," if len(program.outvars) == 1 else "")
     lines.append(f"{pad}{_INDENT}in ({results}) }}")
     return "\n".join(lines)
 
 
-def _equation_text(eqn: Any, names: Names, indent: int) -> str:
+def _equation_text(eqn: Any, names: Names, indent: int, shared: Shared) -> str:
     outs = " ".join(f"{names(v)}:{aval_text(v.aval)}" for v in eqn.outvars)
     params = " ".join(
-        f"{key}={param_text(value, indent)}" for key, value in sorted(eqn.params.items())
+        f"{key}={_param_text(value, indent, shared)}" for key, value in sorted(eqn.params.items())
     )
     operands = "".join(" " + names(v) for v in eqn.invars)
     return f"{outs} = {eqn.primitive.name}{f'[{params}]' if params else ''}{operands}"
 
 
-def param_text(value: Any, indent: int = 0) -> str:
-    """One parameter; programs are printed in full, functions by name."""
-    if hasattr(value, "program"):
-        return program_text(value.program, indent)
-    if hasattr(value, "eqns"):
-        return program_text(value, indent)
+def _param_text(value: Any, indent: int, shared: Shared) -> str:
+    """One parameter; programs are printed in full or by the name they have, functions by name."""
+    if hasattr(value, "program") or hasattr(value, "eqns"):
+        program = getattr(value, "program", value)
+        return shared.get(id(program)) or _program_text(program, indent, shared)
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        inner = ", ".join(param_text(item, indent) for item in value)
+        inner = ", ".join(_param_text(item, indent, shared) for item in value)
         return f"({inner}{',' if len(value) == 1 else ''})"
     if isinstance(value, np.dtype):
         return value.name
