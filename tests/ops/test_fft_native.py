@@ -14,6 +14,7 @@ import numpy as np
 import tetrax
 from tetrax import lax
 from tetrax.compiler import pipeline
+from tetrax.compiler.cpu.target import host_target
 from tetrax.config import config
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.fft_plan import Plan, plan_of, radices_of, roots
@@ -26,6 +27,7 @@ WIDER = {
     np.dtype(np.complex64): np.complex128,
     np.dtype(np.complex128): np.clongdouble,
 }
+SLACK = 1.2 if host_target().has_fma else 1.4
 LARGER = (97, 100, 120, 128, 194, 243, 256, 509, 512, 625, 999, 1000, 1009, 1024, 3600, 4096)
 LARGEST = (5040, 10007, 16384, 19683, 1 << 15, 1 << 16, 1 << 17)
 
@@ -68,7 +70,8 @@ def error(x: np.ndarray, want: np.ndarray) -> float:
 def check_accuracy(kind: str, shapes: list[tuple[int, ...]], dtype: str, axes: int = 1) -> None:
     """Errors are at most a fifth above pocketfft's: both round once per butterfly and take twiddles
     that are rounded once, so they differ by the order of operations alone. Where pocketfft's are
-    next to nothing (few numbers) the limit is one unit in the last place.
+    next to nothing (few numbers) the limit is one unit in the last place. CPUs that round products
+    before sums get a little more.
     """
     xs = [operand(kind, shape, dtype) for shape in shapes]
     lengths = [shape[-axes:] for shape in shapes]
@@ -79,7 +82,7 @@ def check_accuracy(kind: str, shapes: list[tuple[int, ...]], dtype: str, axes: i
         want = pocketfft(x.astype(WIDER[x.dtype]), kind, n)
         theirs, got = pocketfft(x, kind, n), np.asarray(out)
         assert got.shape == theirs.shape and got.dtype == theirs.dtype
-        limit = max(1.2 * error(theirs, want), 0.9 * np.finfo(x.dtype).eps)
+        limit = max(SLACK * error(theirs, want), 0.9 * np.finfo(x.dtype).eps)
         assert error(got, want) <= limit, (kind, x.shape, n, dtype)
 
 
