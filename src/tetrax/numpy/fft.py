@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from tetrax import dtypes, lax
+from tetrax.compiler.planned import planned
 from tetrax.numpy._convert import placed
 from tetrax.numpy._elementwise import conj
 from tetrax.numpy._promote import (
@@ -178,6 +179,7 @@ def _two_axes(
 # --------------------------------------------------------------------------- complex transforms
 
 
+@planned(1)
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the discrete Fourier transform along an axis.
 
@@ -186,26 +188,31 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
     return _one_axis("fft", lax.FftType.FFT, a, n, axis, norm)
 
 
+@planned(1)
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the inverse discrete Fourier transform along an axis."""
     return _one_axis("ifft", lax.FftType.IFFT, a, n, axis, norm)
 
 
+@planned(1)
 def fftn(a: ArrayLike, s: Sizes = None, axes: Any = None, norm: str | None = None) -> Array:
     """Return the discrete Fourier transform along several axes."""
     return _transform("fftn", lax.FftType.FFT, a, s, axes, norm)
 
 
+@planned(1)
 def ifftn(a: ArrayLike, s: Sizes = None, axes: Any = None, norm: str | None = None) -> Array:
     """Return the inverse discrete Fourier transform along several axes."""
     return _transform("ifftn", lax.FftType.IFFT, a, s, axes, norm)
 
 
+@planned(1)
 def fft2(a: ArrayLike, s: Sizes = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
     """Return the discrete Fourier transform along two axes."""
     return _two_axes("fft2", fftn, a, s, axes, norm)
 
 
+@planned(1)
 def ifft2(a: ArrayLike, s: Sizes = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
     """Return the inverse discrete Fourier transform along two axes."""
     return _two_axes("ifft2", ifftn, a, s, axes, norm)
@@ -214,31 +221,37 @@ def ifft2(a: ArrayLike, s: Sizes = None, axes: Any = (-2, -1), norm: str | None 
 # --------------------------------------------------------------------------- real transforms
 
 
+@planned(1)
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the non-negative frequencies of the transform of real data."""
     return _one_axis("rfft", lax.FftType.RFFT, a, n, axis, norm)
 
 
+@planned(1)
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the real data whose `rfft` is given; `n` is their number, by default even."""
     return _one_axis("irfft", lax.FftType.IRFFT, a, n, axis, norm)
 
 
+@planned(1)
 def rfftn(a: ArrayLike, s: Sizes = None, axes: Any = None, norm: str | None = None) -> Array:
     """Return the transform of real data along several axes, half of the last one."""
     return _transform("rfftn", lax.FftType.RFFT, a, s, axes, norm)
 
 
+@planned(1)
 def irfftn(a: ArrayLike, s: Sizes = None, axes: Any = None, norm: str | None = None) -> Array:
     """Return the real data whose `rfftn` is given."""
     return _transform("irfftn", lax.FftType.IRFFT, a, s, axes, norm)
 
 
+@planned(1)
 def rfft2(a: ArrayLike, s: Sizes = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
     """Return the transform of real data along two axes, half of the last one."""
     return _two_axes("rfft2", rfftn, a, s, axes, norm)
 
 
+@planned(1)
 def irfft2(a: ArrayLike, s: Sizes = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
     """Return the real data whose `rfft2` is given."""
     return _two_axes("irfft2", irfftn, a, s, axes, norm)
@@ -253,11 +266,13 @@ def _opposite(norm: str | None) -> str:
     return _OPPOSITE_NORM[norm]
 
 
+@planned(1)
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the real transform of data with Hermitian symmetry, given by its first half."""
     return irfft(conj(a), n, axis, _opposite(norm))
 
 
+@planned(1)
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """Return the inverse of `hfft`: half of the Hermitian spectrum of real data."""
     return conj(rfft(a, n, axis, _opposite(norm)))

@@ -37,6 +37,12 @@ _FUNCTIONS = {
     FftType.RFFT: deferred("scipy.fft", "rfftn"),
     FftType.IRFFT: deferred("scipy.fft", "irfftn"),
 }
+_ALONG_ONE_AXIS = {
+    FftType.FFT: deferred("scipy.fft", "fft"),
+    FftType.IFFT: deferred("scipy.fft", "ifft"),
+    FftType.RFFT: deferred("scipy.fft", "rfft"),
+    FftType.IRFFT: deferred("scipy.fft", "irfft"),
+}
 _INVERSE, _REAL = (FftType.IFFT, FftType.IRFFT), (FftType.RFFT, FftType.IRFFT)
 _LARGE = 1 << 15
 """Elements from which an eager call is compiled."""
@@ -83,6 +89,8 @@ class Fft(Linear):
                 ShapedArray(x.shape, x.dtype), fft_type=fft_type, fft_lengths=fft_lengths
             )
             return np.zeros(aval.shape, aval.dtype)
+        if len(fft_lengths) == 1:
+            return _ALONG_ONE_AXIS[fft_type](x, fft_lengths[0])
         axes = tuple(range(x.ndim - len(fft_lengths), x.ndim))
         return _FUNCTIONS[fft_type](x, fft_lengths, axes)
 

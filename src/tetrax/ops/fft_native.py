@@ -66,7 +66,7 @@ fft_lines_p = FftLines("fft_lines")
 fft_axes_p = FftAxes("fft_axes")
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _axes_program(x: ShapedArray, axes: tuple[int, ...], inverse: bool) -> ClosedProgram:
     return stage_flat(lambda value: [_native(value, axes, x.shape[-1], inverse, False)], [x])
 
@@ -87,7 +87,7 @@ def _transform(
     return Transform.of(spectrum, axes, length, inverse, real, parts)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def fft_program(
     x: ShapedArray, out: ShapedArray, lengths: tuple[int, ...], inverse: bool, real: bool
 ) -> ClosedProgram:
@@ -169,7 +169,7 @@ def _times(x: Any, factors: np.ndarray, aval: ShapedArray) -> Any:
     return mul(x, broadcast_in_dim(rounded, aval.shape, (aval.ndim - 1,)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _chirp(n: int, size: int, inverse: bool) -> tuple[np.ndarray, np.ndarray]:
     """exp(-i pi j^2 / n), and the spectrum of its conjugate for j from -n to n."""
     j = np.arange(n)
