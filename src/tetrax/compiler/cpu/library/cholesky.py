@@ -166,13 +166,7 @@ class _Columns(Dense):
         )
         divide(self, row, self.length, self.load(self.at(column, c)))
         other = self.at("%negated", self.plus(self.plus(self.times("%j", "%ld"), "%first"), place))
-
-        def negate(i: str, _: list[str]) -> list[str]:
-            value = self.emit(f"fneg {self.vector} {self.vector_at(row, i)}")
-            self.put(value, other, i)
-            return []
-
-        self.vectors(self.length, [], negate)
+        self.moved(row, other, self.length, negate=True)
 
 
 class _Step(Task):

@@ -168,6 +168,18 @@ class Dense(Function):
             f"({self.scalar} -0.0, {self.vector} {value})"
         )
 
+    def moved(self, source: str, target: str, length: str, negate: bool = False) -> None:
+        """Copy a vector, or what is opposite to it."""
+
+        def step(i: str, _: list[str]) -> list[str]:
+            value = self.vector_at(source, i)
+            if negate:
+                value = self.emit(f"fneg {self.vector} {value}")
+            self.put(value, target, i)
+            return []
+
+        self.vectors(length, [], step)
+
     def vector_at(self, pointer: str, i: str) -> str:
         return self.load(self.at(pointer, i), self.vector)
 

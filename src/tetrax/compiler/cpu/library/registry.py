@@ -8,6 +8,7 @@ from functools import partial
 
 from tetrax.compiler.cpu.backend import link_library
 from tetrax.compiler.cpu.functions import function_of
+from tetrax.compiler.cpu.library.bidiagonal import bidiagonal_module, bidiagonal_symbols
 from tetrax.compiler.cpu.library.cholesky import cholesky_module, cholesky_symbols
 from tetrax.compiler.cpu.library.conquer import conquer_module, conquer_symbols
 from tetrax.compiler.cpu.library.conv import conv_module
@@ -64,6 +65,7 @@ _LIBRARIES = (
             (cholesky_symbols, cholesky_module),
             (tridiagonal_symbols, tridiagonal_module),
             (conquer_symbols, conquer_module),
+            (bidiagonal_symbols, bidiagonal_module),
         )
         for type in (F32, F64)
     ),

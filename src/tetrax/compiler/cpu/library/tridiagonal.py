@@ -238,7 +238,7 @@ class _Column(Dense):
         own = self.at("%work", self.times(self.kept, "%ld"))
         vector = self.at(line, next_one)
         kept, effect = self.at(own, next_one), self.at(self.at(own, "%ld"), next_one)
-        self.copied(self.at(row, 1), vector, self.whole(length))
+        self.moved(self.at(row, 1), vector, self.whole(length))
         self.clear_pads(line, "0", "1", "%n")
         tau = self.at("%tau", self.j)
         self.run(
@@ -257,16 +257,9 @@ class _Column(Dense):
         self.loop(next_one, 1, lambda i: self.store("0.0", self.at(second, i)), start="%first")
         for pads in (own, second):
             self.clear_pads(pads, "0", "1", "%n")
-        self.copied(vector, kept, self.whole(length))
+        self.moved(vector, kept, self.whole(length))
         self.effect(vector, effect, next_one, length, tau)
         self.negated(kept, effect, self.whole(length), next_one)
-
-    def copied(self, source: str, target: str, length: str) -> None:
-        def step(i: str, _: list[str]) -> list[str]:
-            self.put(self.vector_at(source, i), target, i)
-            return []
-
-        self.vectors(length, [], step)
 
     def effect(self, v: str, w: str, start: str, length: str, tau: str) -> None:
         """w = tau (S v - V Wᵀ v - W Vᵀ v), then made such that S - v wᵀ - w vᵀ is H S H."""
@@ -300,15 +293,8 @@ class _Column(Dense):
         """The rows of the other factor of the update: -w, -v."""
         offset = self.times(self.plus(self.kept, 2 * WIDTH), "%ld")
         base = self.at("%work", self.plus(offset, start))
-        other = self.at(base, "%ld")
-
-        def step(i: str, _: list[str]) -> list[str]:
-            for source, target in ((w, base), (v, other)):
-                value = self.emit(f"fneg {self.vector} {self.vector_at(source, i)}")
-                self.put(value, target, i)
-            return []
-
-        self.vectors(length, [], step)
+        self.moved(w, base, length, negate=True)
+        self.moved(v, self.at(base, "%ld"), length, negate=True)
 
 
 class _Tridiagonal(Dense):
