@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_LAPACK = "the same LAPACK routines as JAX; what NumPy or PyTorch gain is not profiled"
 _SKINNY = "alone 8x1000 takes 0.32 ms, in turns with other libraries 0.8; not profiled"
 _LOADED = "measured while other work ran; not seen in other runs, not profiled"
 
@@ -22,6 +21,5 @@ CAUSES: dict[str, str] = {
     "skinny_4x1024": _SKINNY,
     "skinny_8x1024": _SKINNY,
     "skinny_8x1000": _SKINNY,
-    "svd_500": _LAPACK,
     "adam_10m": "fresh outputs are written beside the old state, PyTorch updates in place",
 }

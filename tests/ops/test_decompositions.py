@@ -204,6 +204,48 @@ def test_eigh_of_special_matrices(dtype):
     check_eigh((np.eye(n, k=1) + np.eye(n, k=-1)).astype(dtype))
 
 
+# Our own path begins at 48 rows and columns; tall ones go through QR, wide ones are transposed.
+SVD_SHAPES = [(3, 5), (47, 50), (48, 48), (49, 48), (48, 49), (66, 65), (100, 60), (60, 100)]
+SVD_SHAPES += [(2, 64, 50), (2, 50, 64), (300, 50), (129, 129)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SVD_SHAPES)
+def test_svd(dtype, shape):
+    x = matrix(*shape, dtype=dtype)
+    wanted = np.linalg.svd(x.astype(np.float64), compute_uv=False)
+    size, k = max(shape), min(shape[-2:])
+    for full in (False, True):
+        u, s, v = run(lax.linalg.svd, x, full_matrices=full)
+        assert u.dtype == s.dtype == v.dtype == x.dtype
+        assert_close(s, wanted, size)
+        assert_close((u[..., :k] * s[..., None, :]) @ v[..., :k, :], x, size, wanted.max())
+        for one, other in zip(
+            u.reshape(-1, *u.shape[-2:]), v.reshape(-1, *v.shape[-2:]), strict=True
+        ):
+            assert_orthonormal(one)
+            assert_orthonormal(other.T)
+    assert_close(run(lax.linalg.svd, x, compute_uv=False), wanted, size)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_svd_of_special_matrices(dtype):
+    low = matrix(80, 4, dtype=dtype) @ matrix(4, 70, dtype=dtype)
+    for x in (low, np.zeros((60, 60), dtype), np.eye(60, dtype=dtype), np.ones((50, 70), dtype)):
+        for factor in (1, 1e-30, 1e30):
+            y = x * np.asarray(factor, dtype)
+            u, s, v = run(lax.linalg.svd, y, full_matrices=False)
+            scale = np.abs(y).max() * max(y.shape)
+            assert_close((u * s) @ v, y, 80, scale)
+            assert_orthonormal(u)
+            assert_orthonormal(v.T)
+    for bad in (np.nan, np.inf):
+        y = low.copy()
+        y[50, 60] = bad
+        for out in run(lax.linalg.svd, y):
+            assert np.isnan(out).all()
+
+
 def test_batches():
     x = matrix(3, 40, 35)
     q, r = run(lax.linalg.qr, x, full_matrices=False)
@@ -221,6 +263,7 @@ def outcomes():
     """Bits of all decompositions of matrices that are shared between threads."""
     x = matrix(300, 300)
     outs = [*run(lax.linalg.qr, x), run(lax.linalg.cholesky, positive(300))]
+    # the values of `svd` are LAPACK's: its threads round differently, ours do not
     return [*outs, *run(lax.linalg.eigh, symmetric(300))]
 
 

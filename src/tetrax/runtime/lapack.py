@@ -47,7 +47,7 @@ _LAPACK: dict[str, tuple[str, ...]] = {
         "syevd",  # eigenvalues of a symmetric matrix
         "sytrd",  # to tridiagonal form
         "stedc",  # eigenvalues and vectors of a tridiagonal matrix, divide and conquer
-        "ormtr",
+        "bdsdc",  # singular values of a bidiagonal matrix, divide and conquer
         "sygvd",
         "stevd",  # eigenvalues of a tridiagonal matrix
         "stebz",

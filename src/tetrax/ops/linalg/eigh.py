@@ -39,7 +39,7 @@ from tetrax.ops.linalg.base import (
 )
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
 from tetrax.ops.linalg.general_emit import emit_tridiagonal
-from tetrax.ops.linalg.native import Matrix, Native, TridiagonalForm, has_native
+from tetrax.ops.linalg.native import Matrix, Native, TridiagonalForm, has_native, is_finite
 from tetrax.runtime.array import as_value
 
 linalg = lazy_module("scipy.linalg")
@@ -129,7 +129,7 @@ def _emit_natively(builder: Any, x: Any, vectors: Any, values: Any, lower: bool)
         work, integers = native.space(size * (size * 5 // 4 + 24)), lapack.integers(16 * size + 16)
         target = native.matrix(vectors, index)
         lapack.succeed()
-        with builder.when(form.is_finite(d, e)):
+        with builder.when(is_finite(builder, size, d, e)):
             native.call("conquer", d, e, size, halves, rotated, work, integers.buffer, info)
         with builder.otherwise():
             lapack.fail()

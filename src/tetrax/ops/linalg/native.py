@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +88,26 @@ class Native:
             value = self.builder.load(source.buffer, kernel.add(source.first, i))
             self.builder.store(target.buffer, kernel.add(target.first, i), value)
 
+    def copy_rows(self, source: Matrix, target: Matrix, rows: int, columns: int) -> None:
+        """Copy a matrix to one of another stride."""
+        builder = self.builder
+        with builder.loop(rows) as i, builder.loop(columns, "vector") as j:
+            place = kernel.add(source.first, kernel.add(kernel.mul(i, source.row), j))
+            value = builder.load(source.buffer, place)
+            place = kernel.add(target.first, kernel.add(kernel.mul(i, target.row), j))
+            builder.store(target.buffer, place, value)
+
+    def fill_unit(self, target: Matrix, rows: int, columns: int) -> None:
+        """Ones on the diagonal, zeros elsewhere."""
+        builder = self.builder
+        zero, one = (kernel.const(x, target.buffer.element) for x in (0.0, 1.0))
+        with builder.loop(rows) as i:
+            start = kernel.add(target.first, kernel.mul(i, target.row))
+            with builder.loop(columns, "vector") as j:
+                builder.store(target.buffer, kernel.add(start, j), zero)
+            with builder.when(kernel.lt(i, kernel.index(columns))):
+                builder.store(target.buffer, kernel.add(start, i), one)
+
     def spoil(self, target: Matrix, count: int) -> None:
         """Put NaN into neighbouring elements."""
         with self.builder.loop(count, "vector") as i:
@@ -110,6 +131,12 @@ class Reflections:
         self.vectors = native.space(count * self.row)
         self.factors = native.space((count + BLOCK - 1) // BLOCK * BLOCK * BLOCK)
         self.work = native.space(2 * BLOCK * columns)
+
+    def first(self, count: int) -> Reflections:
+        """Only the first ones, in the same memory."""
+        fewer = copy(self)
+        fewer.count = count
+        return fewer
 
     def reduce(self, a: Matrix, rows: int, columns: int, taus: Any) -> None:
         """A to R above its diagonal, and to these reflections."""
@@ -173,16 +200,16 @@ class TridiagonalForm:
             *(self.triangle, self.row, self.size, self.vectors, self.row, d, e, taus, self.work),
         )
 
-    def is_finite(self, d: Matrix, e: Buffer) -> Any:
-        """Whether the diagonals hold finite numbers only."""
-        builder = self.native.builder
-        zero = kernel.const(0.0, e.element)
-        total = builder.carry("total", zero)
-        with builder.loop(self.size) as i:
-            # a number times zero is zero, everything else is NaN
-            terms = [builder.load(d.buffer, kernel.add(d.first, i))]
-            last = kernel.lt(i, kernel.index(self.size - 1))
-            terms.append(kernel.select(last, builder.load(e, i), zero))
-            for term in terms:
-                total.set(kernel.add(total.value, kernel.mul(term, zero)))
-        return kernel.eq(total.value, zero)
+
+def is_finite(builder: Any, size: int, d: Matrix, e: Buffer) -> Any:
+    """Whether a diagonal, and the one beside it, hold finite numbers only."""
+    zero = kernel.const(0.0, e.element)
+    total = builder.carry("total", zero)
+    with builder.loop(size) as i:
+        last = kernel.lt(i, kernel.index(size - 1))
+        terms = [builder.load(d.buffer, kernel.add(d.first, i))]
+        terms.append(kernel.select(last, builder.load(e, i), zero))
+        for term in terms:
+            # a finite number times zero is zero
+            total.set(kernel.add(total.value, kernel.mul(term, zero)))
+    return kernel.eq(total.value, zero)
