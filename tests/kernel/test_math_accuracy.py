@@ -51,7 +51,7 @@ BOUNDS_32 = {
     "sqrt": 0.5,
     "rsqrt": 1.5,
     "logistic": 1.8,
-    "erf": 1.3,
+    "erf": CORE,
     "erfc": 0.51,
     "erf_inv": 3.2,
 }

@@ -80,7 +80,7 @@ RANGES = {
         "asinh": [((signed(1e-30, 3e38),), 1)],
         "acosh": [((even(1, 5),), 1), ((positive(1, 3e38),), 1)],
         "atanh": [((even(-1, 1),), 1)],
-        "erf": [((even(-4, 4),), 1.5), ((signed(1e-30, 1),), 1.5)],
+        "erf": [((even(-4, 4),), 2), ((signed(1e-30, 1),), 2)],
         "erfc": [((even(-4, 10),), 1)],
         "erf_inv": [((even(-1, 1),), 4), ((signed(1e-20, 1),), 4)],
         "cbrt": [((signed(1e-44, 3e38),), 1)],

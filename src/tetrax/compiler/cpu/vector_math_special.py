@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tetrax.compiler.cpu import vector_math_tables as tables
 from tetrax.compiler.cpu.vector_math_base import (
     BIAS,
     INFINITY,
+    at_most,
     copy_sign,
     horner,
     is_nan,
+    nearest_integer,
     number,
     polynomial,
     power_of_two,
     scale,
+    with_sign,
 )
 from tetrax.compiler.cpu.vector_math_exponential import exp_reduced, log
 from tetrax.ir.kernel_expr import Expr
@@ -34,21 +39,32 @@ from tetrax.ir.kernel_types import F32, F64
 
 
 def erf(x: Expr) -> Expr:
-    """Error function: an odd polynomial near zero, 1 - erfc beyond."""
-    size, z = absolute(x), mul(x, x)
+    """Error function: f32 as 1 - 2^(log2 erfc), whose parts do not cancel near zero; f64 by an odd
+    polynomial near zero, 1 - erfc beyond.
+    """
     if x.type is F32:
-        small = fma(size, polynomial(z, tables.ERF32), size)
-        bounded = select(compare("gt", size, 4.0), number(4.0, x), size)
-        p, bits = exp_reduced(polynomial(bounded, tables.LOGERFC32), bias=BIAS[F32])
-        power = power_of_two(bits, F32)
-        large = sub(sub(1.0, power, strict=True), mul(power, p))
-        cut = 0.9375
-    else:
-        small = fma(size, polynomial(z, tables.ERF64), size)
-        large = sub(1.0, _erfc_of_positive(size))
-        cut = 1.0
-    value = copy_sign(select(compare("lt", size, cut), small, large), x)
+        return _erf_32(x)
+    size, z = absolute(x), mul(x, x)
+    small = fma(size, polynomial(z, tables.ERF64), size)
+    large = sub(1.0, _erfc_of_positive(size))
+    value = copy_sign(select(compare("lt", size, 1.0), small, large), x)
     return select(is_nan(x), x, value)
+
+
+def _erf_32(x: Expr) -> Expr:
+    size = at_most(absolute(x), 4.0)
+    y = _without_constant(size, tables.ERF32)
+    k, bits = nearest_integer(y, 1.0, BIAS[F32])
+    fraction = sub(y, k, strict=True)
+    p = _without_constant(fraction, tables.EXP2M1_32)
+    power = power_of_two(bits, F32)
+    return with_sign(fma(neg(power), p, sub(1.0, power, strict=True)), x)
+
+
+def _without_constant(x: Expr, coefficients: Sequence[float]) -> Expr:
+    """x times a polynomial; only the last rounding is of the whole result."""
+    rest = mul(mul(x, x), polynomial(x, coefficients[1:]), strict=True)
+    return fma(x, number(coefficients[0], x), rest)
 
 
 def _erfc_of_positive(size: Expr) -> Expr:
