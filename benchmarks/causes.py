@@ -6,7 +6,6 @@ _SKINNY = "alone 8x1000 takes 0.32 ms, in turns with other libraries 0.8; not pr
 _LOADED = "measured while other work ran; not seen in other runs, not profiled"
 
 CAUSES: dict[str, str] = {
-    "exp_sum_10m": "not profiled; one thread of ours takes 8.5 ms, two 4.3",
     "scatter_add_10m_into_1m": "results beyond the caches are summed on one thread",
     "segment_sum": "measured before copies were preferred to columns; 0.97 of JAX since",
     "argsort_1m_i32": "keys and positions in 64-bit words; PyTorch sorts 32-bit digits",

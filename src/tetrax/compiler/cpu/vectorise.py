@@ -16,7 +16,7 @@ from tetrax.ir.kernel_types import I64
 
 _SMALL_BODY, _MEDIUM_BODY = 16, 24
 """Node counts up to which a fold keeps four, or two, vectors of accumulators in flight."""
-_LEAST_WORK, _MOST_WORK, _LONG = 24, 600, 2048
+_LEAST_WORK, _MOST_WORK, _LONG = 16, 400, 512
 """Node counts between which a loop of as many iterations keeps two vectors in flight: operations of
 one vector wait for each other, and more would not fit the registers.
 """
@@ -141,7 +141,7 @@ def fold_plan(
     if not _fits_lanes(emitter, nodes, var):
         return None
     lanes = emitter.target.natural_lanes(_lane_bits(nodes, var))
-    pairs = len(nodes) <= _MEDIUM_BODY or _is_busy(nodes, extent)
+    pairs = len(nodes) <= _MEDIUM_BODY or _is_busy(nodes, var, extent)
     lanes *= 4 if len(nodes) <= _SMALL_BODY else 2 if pairs else 1
     lanes = min(lanes, _power_of_two_up_to(extent.data))
     return FoldPlan((*loops[:chosen], *loops[chosen + 1 :], loops[chosen]), lanes)
@@ -310,13 +310,14 @@ def _loop_lanes(target: Target, bits: int, nodes: list[Expr], loop: Loop) -> int
     lanes = target.natural_lanes(bits)
     if any(node.op == "fold" and loop.variable in node.free for node in nodes):
         return lanes * 4 if len(nodes) <= _SMALL_BODY else lanes
-    return lanes * 2 if _is_busy(nodes, loop.extent) else lanes
+    return lanes * 2 if _is_busy(nodes, loop.variable, loop.extent) else lanes
 
 
-def _is_busy(nodes: list[Expr], extent: Expr) -> bool:
+def _is_busy(nodes: list[Expr], var: Expr, extent: Expr) -> bool:
     """Whether a long loop computes enough to gain from two vectors at a time."""
     if extent.op != "const" or extent.data < _LONG:
         return False
-    if any(node.op in BINDING_OPS or node.op == "external" for node in nodes):
+    varying = [node for node in nodes if var in node.free]
+    if any(node.op in BINDING_OPS for node in varying):
         return False
-    return _LEAST_WORK < len(nodes) <= _MOST_WORK and any(node.op == "fma" for node in nodes)
+    return _LEAST_WORK < len(varying) <= _MOST_WORK and any(node.op == "fma" for node in varying)
