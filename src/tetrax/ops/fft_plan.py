@@ -21,9 +21,9 @@ MOST_IN_ROWS = 2048
 """So are numbers of this many and more, W lines at a time."""
 FEW_ROWS, LEAST_SPLIT = 4, 64
 """Where most lanes would be empty, from so many numbers on one line is split."""
-_BUTTERFLIES = (2, 3, 4, 5, 7, 8, 11, 13)
+BUTTERFLIES = (2, 3, 4, 5, 7, 8, 11, 13)
 """Passes with code of their own; those of other odd numbers have roots of unity in the table."""
-_MOST_ODD, _RADIX_BITS = 127, 7
+MOST_ODD, _RADIX_BITS = 127, 7
 _MOST_PASSES = 64 // _RADIX_BITS
 MOST_BLOCKS, LEAST_STRIPS = 4, 8
 """Blocks of columns that are read and written together, where so many strips remain,"""
@@ -31,7 +31,7 @@ MOST_STRIP_BYTES = 1 << 21
 """and their panels take no more than this."""
 MOST_IN_COLUMN = 1 << 14
 """Longer columns are moved, to become lines."""
-_ODD = tuple(p for p in range(_MOST_ODD, 2, -2) if all(p % d for d in range(3, 12, 2) if d < p))
+_ODD = tuple(p for p in range(MOST_ODD, 2, -2) if all(p % d for d in range(3, 12, 2) if d < p))
 
 
 def lanes_of(dtype: np.dtype) -> int:
@@ -164,7 +164,7 @@ def panel_table(radices: Sequence[int]) -> np.ndarray:
     left, parts = math.prod(radices), []
     for radix in radices:
         m = left // radix
-        if radix not in _BUTTERFLIES:
+        if radix not in BUTTERFLIES:
             parts.append(roots(radix, np.arange(radix)))
         powers = np.outer(np.arange(1, m), np.arange(1, radix))
         parts.append(roots(left, powers).ravel())
@@ -299,14 +299,14 @@ def _panel_size(radices: Sequence[int]) -> int:
     left, total = math.prod(radices), 0
     for radix in radices:
         left //= radix
-        total += (left - 1) * (radix - 1) + (0 if radix in _BUTTERFLIES else radix)
+        total += (left - 1) * (radix - 1) + (0 if radix in BUTTERFLIES else radix)
     return total
 
 
 def passes_of(n: int) -> tuple[int, int, int]:
     """All passes but the last, the last, and where its table begins, in scalars."""
     *before, last = _smooth(n) or (0,)
-    if last in (0, *_BUTTERFLIES):
+    if last in (0, *BUTTERFLIES):
         return code_of(before), last, 0
     return code_of(before), last, 2 * (_panel_size((*before, last)) - last)
 
