@@ -41,6 +41,9 @@ SIZES = [
     (200, 97, 301),
     (97, 200, 301),
     (1300, 70, 33),
+    (1, 1000, 1003),  # from here on shared by steps
+    (7, 501, 517),
+    (4, 2048, 97),
 ]
 
 
@@ -218,7 +221,7 @@ _EPILOGUE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 
 @pytest.mark.parametrize(
     ("m", "n", "k"),
-    [(1, 40, 3), (7, 2100, 9), (20, 30, 40), (5, 6, 0), (150, 301, 300), (600, 520, 64), (9, 1, 4)],
+    [(1, 40, 3), (7, 2100, 9), (5, 700, 300), (20, 30, 40), (5, 6, 0), (150, 301, 300), (600, 520, 64), (9, 1, 4)],
 )
 @pytest.mark.parametrize("b_transposed", [False, True])
 def test_finished_blocks_are_told_once(m, n, k, b_transposed):

@@ -31,6 +31,13 @@ from tetrax.compiler.cpu.library.gemm_block import (
 )
 from tetrax.compiler.cpu.library.gemm_dots import dots_function, dots_symbol
 from tetrax.compiler.cpu.library.gemm_pack import packing_functions
+from tetrax.compiler.cpu.library.gemm_steps import (
+    LEAST_STEPS,
+    LONGEST_ROW,
+    MOST_APART,
+    steps_functions,
+    steps_symbol,
+)
 from tetrax.compiler.cpu.library.gemm_stream import stream_function, stream_symbol
 from tetrax.compiler.cpu.library.gemm_text import (
     ARGUMENTS,
@@ -94,6 +101,7 @@ def gemm_module(operand: ScalarType, target: Target) -> str:
         *product_functions(shape),
         stream_function(shape),
         dots_function(shape),
+        *steps_functions(shape, LEAST_TASK, PER_NANOSECOND),
         _Task(shape).text(),
         _Entry(shape).text(),
         _outer(shape, "tetrax_gemm", ARGUMENTS),
@@ -178,7 +186,21 @@ class _Entry(Function):
         self.callee = self.chosen(self.streams, f"@{stream_symbol(type)}", callee, "ptr")
         self.along = self.either(dots, self.streams)
         large = self.test("sge", self.work, LEAST_SHARED)
-        self.branch(large, self.perhaps_shared, self.alone)
+        self.branch(large, self.along_steps_or_shared, self.alone)
+
+    def along_steps_or_shared(self) -> None:
+        """Short rows of B are not cut; this does not depend on the threads, since it changes the
+        order of sums.
+        """
+        bytes = self.type.bytes
+        short = self.test("sle", self.times("%n", bytes), LONGEST_ROW)
+        deep = self.both(short, self.test("sge", "%k", LEAST_STEPS))
+        few = self.test("sle", self.times(self.times("%m", "%n"), bytes), MOST_APART)
+        steps = self.both(self.streams, self.both(deep, few))
+        self.branch(steps, self.along_steps, self.perhaps_shared)
+
+    def along_steps(self) -> None:
+        self.em.effect(f"call void @{steps_symbol(self.operand)}({parameters(INNER_ARGUMENTS)})")
 
     def alone(self) -> None:
         self.em.effect(f"call void {self.callee}({parameters(INNER_ARGUMENTS)})")
