@@ -221,7 +221,10 @@ _EPILOGUE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 
 @pytest.mark.parametrize(
     ("m", "n", "k"),
-    [(1, 40, 3), (7, 2100, 9), (5, 700, 300), (20, 30, 40), (5, 6, 0), (150, 301, 300), (600, 520, 64), (9, 1, 4)],
+    [
+        *((1, 40, 3), (7, 2100, 9), (5, 700, 300), (20, 30, 40), (5, 6, 0)),
+        *((150, 301, 300), (600, 520, 64), (9, 1, 4)),
+    ],
 )
 @pytest.mark.parametrize("b_transposed", [False, True])
 def test_finished_blocks_are_told_once(m, n, k, b_transposed):
