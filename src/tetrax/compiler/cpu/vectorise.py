@@ -16,9 +16,9 @@ from tetrax.ir.kernel_types import I64
 
 _SMALL_BODY, _MEDIUM_BODY = 16, 24
 """Node counts up to which a fold keeps four, or two, vectors of accumulators in flight."""
-_LEAST_WORK, _MOST_WORK, _LONG = 16, 400, 512
-"""Node counts between which a loop of as many iterations keeps two vectors in flight: operations of
-one vector wait for each other, and more would not fit the registers.
+_LONG, _WORK = 512, ((16, 1), (100, 4), (400, 2))
+"""A loop of so many iterations keeps several vectors in flight, since the operations on one wait
+for each other: by the nodes up to which it does, how many. More text takes longer to compile.
 """
 _SMALL_PART = 6
 """A sixth of the values computed is a small part."""
@@ -141,8 +141,8 @@ def fold_plan(
     if not _fits_lanes(emitter, nodes, var):
         return None
     lanes = emitter.target.natural_lanes(_lane_bits(nodes, var))
-    pairs = len(nodes) <= _MEDIUM_BODY or _is_busy(nodes, var, extent)
-    lanes *= 4 if len(nodes) <= _SMALL_BODY else 2 if pairs else 1
+    several = 4 if len(nodes) <= _SMALL_BODY else 2 if len(nodes) <= _MEDIUM_BODY else 1
+    lanes *= max(several, _vectors_in_flight(nodes, var, extent))
     lanes = min(lanes, _power_of_two_up_to(extent.data))
     return FoldPlan((*loops[:chosen], *loops[chosen + 1 :], loops[chosen]), lanes)
 
@@ -310,14 +310,14 @@ def _loop_lanes(target: Target, bits: int, nodes: list[Expr], loop: Loop) -> int
     lanes = target.natural_lanes(bits)
     if any(node.op == "fold" and loop.variable in node.free for node in nodes):
         return lanes * 4 if len(nodes) <= _SMALL_BODY else lanes
-    return lanes * 2 if _is_busy(nodes, loop.variable, loop.extent) else lanes
+    return lanes * _vectors_in_flight(nodes, loop.variable, loop.extent)
 
 
-def _is_busy(nodes: list[Expr], var: Expr, extent: Expr) -> bool:
-    """Whether a long loop computes enough to gain from two vectors at a time."""
+def _vectors_in_flight(nodes: list[Expr], var: Expr, extent: Expr) -> int:
+    """How many vectors at a time a loop of much computing gains from."""
     if extent.op != "const" or extent.data < _LONG:
-        return False
+        return 1
     varying = [node for node in nodes if var in node.free]
-    if any(node.op in BINDING_OPS for node in varying):
-        return False
-    return _LEAST_WORK < len(varying) <= _MOST_WORK and any(node.op == "fma" for node in varying)
+    if any(node.op in BINDING_OPS for node in varying) or all(node.op != "fma" for node in varying):
+        return 1
+    return next((count for most, count in _WORK if len(varying) <= most), 1)
