@@ -101,3 +101,13 @@ def test_errors() -> None:
         lax.sort((sample(3), sample(3)), num_keys=3)
     with pytest.raises(ValueError, match="no larger than size"):
         lax.top_k(sample(3), 4)
+
+
+def test_results_that_nobody_reads_are_not_made() -> None:
+    """The kernel of an argsort has no buffer for the sorted keys."""
+    keys = np.random.default_rng(0).normal(size=300).astype(np.float32)
+    order = tetrax.jit(lambda x: lax.sort((x, lax.iota(np.int32, 300)), num_keys=1)[1])
+    np.testing.assert_array_equal(order(keys), np.argsort(keys, kind="stable"))
+    text = order.lower(keys).as_text("kernels")
+    (head,) = [line for line in text.splitlines() if "temp i64[300]" in line]
+    assert head.count(": out ") == 1

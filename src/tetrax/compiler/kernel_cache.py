@@ -12,7 +12,7 @@ from tetrax.compiler.cpu.split_ranges import split_ranges
 from tetrax.compiler.cpu.transpose_blocks import block_transpositions
 from tetrax.compiler.nest import Nest, NotFusable
 from tetrax.compiler.passes.cse import atom_key
-from tetrax.ir.atoms import Atom, Literal, Var
+from tetrax.ir.atoms import Atom, DropVar, Literal, Var
 from tetrax.ir.kernel import Kernel
 from tetrax.ir.program import Equation
 
@@ -77,7 +77,8 @@ class KernelCache:
     def emitted(self, eqn: Equation, build: Callable[[], Kernel]) -> Kernel:
         """The kernel of an operation that writes its own; it depends on types alone."""
         avals = tuple(atom.aval for atom in (*eqn.invars, *eqn.outvars))
-        key = (eqn.primitive, tuple(eqn.params.items()), avals)
+        unread = tuple(isinstance(var, DropVar) for var in eqn.outvars)
+        key = (eqn.primitive, tuple(eqn.params.items()), avals, unread)
         try:
             found = self._emitted.get(key)
         except TypeError:

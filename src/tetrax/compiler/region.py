@@ -30,6 +30,7 @@ from tetrax.compiler.steps import (
     Step,
     TempSlot,
 )
+from tetrax.compiler.unused import without_results
 from tetrax.ir.atoms import Atom, DropVar, Literal, Var
 from tetrax.ir.control import Branch, HostCall, Scan, While
 from tetrax.ir.kernel_builder import KernelBuilder
@@ -238,7 +239,9 @@ class Region:
         else:
             slots += [self.slot(var) for var in eqn.outvars]
         kernel = self.module.cache.emitted(eqn, lambda: _emitted(eqn))
-        self.steps.append(KernelStep(kernel, slots))
+        kept = {buffer.name for buffer in kernel.parameters}
+        named = zip(slots, _parameter_names(eqn), strict=True)
+        self.steps.append(KernelStep(kernel, [slot for slot, name in named if name in kept]))
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -387,8 +390,16 @@ def _stored(builder: KernelBuilder, name: str, aval: Any, mode: str) -> Stored:
     return Stored(buffer, aval.shape, aval.dtype)
 
 
+def _parameter_names(eqn: Equation) -> list[str]:
+    """The names of the buffers of an operation's own kernel; an operand it updates comes last."""
+    update = eqn.primitive.updates
+    names = [f"in{i}" for i in range(len(eqn.invars)) if i != update]
+    results = [f"out{i}" for i in range(len(eqn.outvars))] if update is None else ["updated"]
+    return [*names, *results]
+
+
 def _emitted(eqn: Equation) -> Any:
-    """The kernel that an operation writes itself; an operand that it updates comes last."""
+    """The kernel that an operation writes itself, without the results that nobody reads."""
     builder = KernelBuilder()
     update = eqn.primitive.updates
     operands: list[Any] = [
@@ -401,7 +412,10 @@ def _emitted(eqn: Equation) -> Any:
     else:
         outs = [_stored(builder, f"out{i}", v.aval, "out") for i, v in enumerate(eqn.outvars)]
     eqn.primitive.emit(builder, operands, outs, **eqn.params)
-    return builder.build(eqn.primitive.name)
+    unused = [
+        out.buffer for var, out in zip(eqn.outvars, outs, strict=True) if isinstance(var, DropVar)
+    ]
+    return without_results(builder.build(eqn.primitive.name), unused)
 
 
 def _reference_call(eqn: Equation) -> Callable[..., Any]:

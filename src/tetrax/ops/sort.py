@@ -95,7 +95,8 @@ class Sort(Primitive):
         if first.ndim == 0:
             return arrays
         if len(arrays) == 1 and first.dtype.kind in "biuf":
-            return [np.sort(first, dimension, kind="stable")]
+            # Equal integers are alike; of floats, zeros of both signs keep their order.
+            return [np.sort(first, dimension, kind="stable" if first.dtype.kind == "f" else None)]
         order = np.lexsort(_numpy_keys(arrays[:num_keys]), axis=dimension)
         return [np.take_along_axis(x, order, dimension) for x in arrays]
 
