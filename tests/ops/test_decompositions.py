@@ -204,6 +204,42 @@ def test_eigh_of_special_matrices(dtype):
     check_eigh((np.eye(n, k=1) + np.eye(n, k=-1)).astype(dtype))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lu(dtype):
+    reference = lapack.sgetrf if dtype == "float32" else lapack.dgetrf
+    wide = [(65, 300), (33, 100), (32, 33), (7, 60), (70, 97)]
+    for shape in [*((n, n) for n in SIZES), *RECTANGLES, *wide, (300, 65)]:
+        x = matrix(*shape, dtype=dtype)
+        factors, pivots, order = run(lax.linalg.lu, x)
+        wanted = reference(x)[1]
+        np.testing.assert_array_equal(pivots, wanted)
+        k = min(shape)
+        lower = np.tril(factors[:, :k], -1) + np.eye(shape[0], k, dtype=dtype)
+        assert_close(lower @ np.triu(factors[:k]), x[order], max(shape))
+
+
+def test_lu_of_special_matrices():
+    for x in (np.zeros((40, 40)), np.ones((50, 40)), np.eye(70)[::-1], -np.eye(70)):
+        factors, pivots, order = run(lax.linalg.lu, np.ascontiguousarray(x, np.float32))
+        k = x.shape[1]
+        np.testing.assert_array_equal(np.sort(order), np.arange(len(x)))
+        lower = np.tril(factors[:, :k], -1) + np.eye(len(x), k)
+        np.testing.assert_array_equal(lower @ np.triu(factors[:k]), x[order])
+    for bad in (np.nan, np.inf):
+        x = matrix(80, 80)
+        x[:, 33] = bad
+        factors, pivots, order = run(lax.linalg.lu, x)
+        assert (pivots >= np.arange(80)).all()
+        assert (pivots < 80).all()
+        assert np.isnan(factors[-1, -1])
+
+
+def test_solve():
+    a, b = positive(200), matrix(200)
+    x = run(lambda a, b: tetrax.numpy.linalg.solve(a, b), a, b)
+    assert_close(a @ x, b, 200, np.abs(b).max() * np.linalg.cond(a))
+
+
 # Our own path begins at 48 rows and columns; tall ones go through QR, wide ones are transposed.
 SVD_SHAPES = [(3, 5), (47, 50), (48, 48), (49, 48), (48, 49), (66, 65), (100, 60), (60, 100)]
 SVD_SHAPES += [(2, 64, 50), (2, 50, 64), (300, 50), (129, 129)]
@@ -263,6 +299,7 @@ def outcomes():
     """Bits of all decompositions of matrices that are shared between threads."""
     x = matrix(300, 300)
     outs = [*run(lax.linalg.qr, x), run(lax.linalg.cholesky, positive(300))]
+    outs += run(lax.linalg.lu, x)
     # the values of `svd` are LAPACK's: its threads round differently, ours do not
     return [*outs, *run(lax.linalg.eigh, symmetric(300))]
 

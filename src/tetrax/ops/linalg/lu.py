@@ -27,7 +27,9 @@ from tetrax.ops.linalg.base import (
     wide,
     zeros_of,
 )
+from tetrax.ops.linalg.blocks import stride
 from tetrax.ops.linalg.emit import Lapack, batch_count, has_no_elements
+from tetrax.ops.linalg.native import Matrix, Native, has_native
 from tetrax.ops.linalg.small import emit_small_lu, is_small
 from tetrax.ops.linalg.triangular import triangular_solve
 from tetrax.ops.shape import expand_dims
@@ -69,6 +71,9 @@ class Lu(Decomposition):
         if is_small(x):
             emit_small_lu(builder, batch_count(x), x, factors, pivots, order)
             return
+        if has_native(x.dtype) and not has_no_elements([x]):
+            _emit_natively(builder, x, factors, pivots, order)
+            return
         rows, columns = x.shape[-2:]
         lapack = Lapack(builder, x.dtype)
         m, n, info = lapack.integer(rows), lapack.integer(columns), lapack.info()
@@ -101,6 +106,21 @@ class Lu(Decomposition):
         inner = triangular_solve(upper, inner, left_side=False, lower=False)
         tangent = add(matmul(lower, tril(inner, -1)), matmul(triu(inner), upper))
         return outs, [tangent, *zeros_of([pivots, order])]
+
+
+def _emit_natively(builder: Any, x: Any, factors: Any, pivots: Any, order: Any) -> None:
+    rows, columns = x.shape[-2:]
+    count = min(rows, columns)
+    native = Native(builder, x.dtype)
+    with native.matrices(batch_count(x)) as index:
+        row, column = stride(columns), stride(rows)
+        a = Matrix(native.space(rows * row), kernel.index(0), row)
+        native.copy_rows(native.matrix(x, index), a, rows, columns)
+        transposed = native.space(count * column)
+        swaps = native.vector(pivots, index)
+        native.call("lu", a, row, rows, columns, transposed, column, swaps)
+        native.copy_rows(a, native.matrix(factors, index), rows, columns)
+        _emit_swaps(builder, pivots, order, index, builder.temporary(I32, 1))
 
 
 def _emit_order(builder: Any, swaps: Any, pivots: Any, order: Any, index: Any, spare: Any) -> None:

@@ -21,6 +21,7 @@ from tetrax.compiler.cpu.library.gemm import (
     tile_module,
     tile_symbols,
 )
+from tetrax.compiler.cpu.library.lu import lu_module, lu_symbols
 from tetrax.compiler.cpu.library.mathematics import MATHEMATICS_SYMBOLS, mathematics_module
 from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
 from tetrax.compiler.cpu.library.pool_control import take_over
@@ -63,6 +64,7 @@ _LIBRARIES = (
             (turn_symbols, turn_module),
             (qr_symbols, qr_module),
             (cholesky_symbols, cholesky_module),
+            (lu_symbols, lu_module),
             (tridiagonal_symbols, tridiagonal_module),
             (conquer_symbols, conquer_module),
             (bidiagonal_symbols, bidiagonal_module),
