@@ -250,6 +250,13 @@ def test_axes_are_transformed_where_they_stand(axes, norm):
         np.testing.assert_allclose(tetrax.jit(run)(x), want, rtol=1e-13, atol=1e-14)
 
 
+def test_axes_of_one_element():
+    x = operand("fft", (1, 32, 1), "complex64")
+    for axes in ((0,), (2,), (0, 2), (0, 1), (1, 2)):
+        got = tetrax.jit(lambda x, axes=axes: tetrax.numpy.fft.ifftn(x, axes=axes))(x)
+        np.testing.assert_allclose(got, np.fft.ifftn(x, axes=axes), rtol=1e-5, atol=1e-6)
+
+
 def test_long_columns_become_lines():
     check_accuracy("fft", [(1 << 15, 3)], "complex64", 2)
     check_accuracy("irfft", [(1 << 15, 3)], "complex64", 2)

@@ -235,7 +235,9 @@ class Transform:
             outer, inner = math.prod(spectrum[:axis]), math.prod(spectrum[axis + 1 :])
             if axis != last and spectrum[axis] > 1:
                 extents.append((outer, spectrum[axis], inner))
-        lines, n = math.prod(spectrum[:-1]), length if last in axes else 1
+        lines, n = math.prod(spectrum[:-1]), length
+        if last not in axes:
+            lines, n = math.prod(spectrum), 1
         return cls(lines, n, tuple(extents), inverse, real, np.dtype(dtype))
 
     @property
