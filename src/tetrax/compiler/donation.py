@@ -8,10 +8,11 @@ it overwrites it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tetrax.compiler.cpu.vectorise import all_loads
+from tetrax.compiler.plain_nests import innermost_stores, on_buffers
 from tetrax.compiler.steps import (
     ArgSlot,
     CopyStep,
@@ -23,8 +24,8 @@ from tetrax.compiler.steps import (
     slots_of,
 )
 from tetrax.ir.kernel import Kernel
-from tetrax.ir.kernel_expr import Buffer, Expr, make, rebuild, rewrite
-from tetrax.ir.kernel_statements import Block, Loop, Statement, Store, block
+from tetrax.ir.kernel_expr import Buffer
+from tetrax.ir.kernel_statements import Loop, Statement, Store, block
 
 Pair = tuple[Buffer, Buffer]
 """What a kernel reads and what it stores in the same memory."""
@@ -128,7 +129,7 @@ def _in_order(kernel: Kernel, pairs: Sequence[Pair]) -> list[Store] | None:
     """The stores of a kernel, each after all that read what it overwrites; None where no order
     does, or where elements are read elsewhere than they are stored.
     """
-    stores = _innermost(kernel.body)
+    stores = innermost_stores(kernel.body)
     if stores is None:
         return None
     reads = [{load.data: load.args[0] for load in all_loads([s.value])} for s in stores]
@@ -151,15 +152,6 @@ def _in_order(kernel: Kernel, pairs: Sequence[Pair]) -> list[Store] | None:
     return [stores[at] for at in order]
 
 
-def _innermost(statement: Statement) -> list[Store] | None:
-    """The stores inside a plain nest of loops, else None."""
-    while isinstance(statement, Loop) and not statement.carried:
-        statement = statement.body
-    inside = statement.statements if isinstance(statement, Block) else (statement,)
-    stores = [inner for inner in inside if isinstance(inner, Store)]
-    return stores if len(stores) == len(inside) else None
-
-
 def _share(step: KernelStep, pairs: Sequence[Pair]) -> None:
     """Let a step read and write the same memory."""
     stores = _in_order(step.kernel, pairs)
@@ -175,20 +167,8 @@ def _share(step: KernelStep, pairs: Sequence[Pair]) -> None:
         if buffer not in read_only
     ]
     buffers = tuple(merged.get(b, b) for b in kernel.buffers if b not in read_only)
-    body = _with_stores(kernel.body, block(*(_on(merged, inner) for inner in stores)))
+    body = _with_stores(kernel.body, block(*(on_buffers(inner, merged) for inner in stores)))
     step.kernel = replace(kernel, buffers=buffers, body=body)
-
-
-def _on(merged: Mapping[Buffer, Buffer], statement: Store) -> Store:
-    """A store that reads and writes other buffers."""
-
-    def rule(node: Expr, args: tuple[Expr, ...]) -> Expr:
-        if node.op == "load" and node.data in merged:
-            return make("load", node.type, args, merged[node.data])
-        return rebuild(node, args)
-
-    offset, value = rewrite([statement.offset, statement.value], rule)
-    return Store(merged.get(statement.buffer, statement.buffer), offset, value)
 
 
 def _with_stores(statement: Statement, stores: Statement) -> Statement:

@@ -12,6 +12,7 @@ from tetrax.compiler.buffers import plan_arena
 from tetrax.compiler.cpu.backend import compile_driver, compile_kernels
 from tetrax.compiler.donation import share_memory
 from tetrax.compiler.driver_text import HOST_CALL_SYMBOL, DriverText
+from tetrax.compiler.epilogues import fuse_epilogues
 from tetrax.compiler.executable import HOST_CALL_ADDRESS, Executable
 from tetrax.compiler.nest import nbytes
 from tetrax.compiler.passes.control import unify_control
@@ -79,6 +80,7 @@ def lower(closed: ClosedProgram, donated: Sequence[int] = ()) -> Lowered:
     in_slots = [ArgSlot(i) for i in range(inputs)]
     out_slots = [ArgSlot(inputs + i) for i in range(outputs)]
     steps = Region(module, optimise(closed), in_slots).lower(out_slots)
+    steps = fuse_epilogues(steps)
     shared = share_memory(steps, inputs, _candidates(closed, donated))
     for step in kernel_steps(shared.steps):
         step.kernel = module.cache.scheduled(step.kernel)
