@@ -5,49 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from tetrax.compiler.cpu.legalise import expressions
-from tetrax.compiler.cpu.vectorise import all_loads
+from tetrax.compiler.cpu.emit_tasks import touched
+from tetrax.compiler.cpu.schedule_legality import leaves, loads_of
 from tetrax.ir.kernel import Kernel
 from tetrax.ir.kernel_expr import Buffer
-from tetrax.ir.kernel_statements import (
-    Address,
-    Block,
-    Call,
-    If,
-    Loop,
-    Procedure,
-    Statement,
-    Store,
-    While,
-    block,
-)
+from tetrax.ir.kernel_statements import Block, Call, If, Loop, Statement, Store, While, block
 
 
 def without_results(kernel: Kernel, unused: Collection[Buffer]) -> Kernel:
     """The kernel without the result buffers `unused`, as far as it only stores to them."""
-    read = {load.data for load in all_loads(expressions(kernel.body))} | _addressed(kernel.body)
-    gone = frozenset(unused) - read
+    passed = {b for leaf in leaves(kernel.body) if isinstance(leaf, Call) for b in touched(leaf)}
+    gone = frozenset(unused) - passed - {load.data for load in loads_of(kernel.body)}
     if not gone:
         return kernel
     buffers = tuple(buffer for buffer in kernel.buffers if buffer not in gone)
     return replace(kernel, buffers=buffers, body=_without(kernel.body, gone))
-
-
-def _addressed(statement: Statement) -> set[Buffer]:
-    """The buffers whose addresses routines are given."""
-    if isinstance(statement, Call):
-        found: set[Buffer] = set()
-        for argument in statement.arguments:
-            if isinstance(argument, Address):
-                found.add(argument.buffer)
-            elif isinstance(argument, Procedure):
-                found |= _addressed(argument.body)
-        return found
-    if isinstance(statement, Block):
-        return set().union(*map(_addressed, statement.statements))
-    if isinstance(statement, If):
-        return _addressed(statement.then) | _addressed(statement.orelse)
-    return _addressed(statement.body) if isinstance(statement, Loop | While) else set()
 
 
 def _without(statement: Statement, gone: frozenset[Buffer]) -> Statement:
