@@ -39,6 +39,7 @@ from tetrax.ops.linalg.base import (
 )
 from tetrax.ops.linalg.eigh import differences
 from tetrax.ops.linalg.emit import Lapack, batch_count, fill_identity, has_no_elements
+from tetrax.ops.linalg.native import Native
 from tetrax.ops.linalg.qr import qr
 from tetrax.ops.reduce import reduce_max
 from tetrax.ops.select import select
@@ -105,30 +106,8 @@ class Svd(Decomposition):
         if svd_emit.takes(x) and algorithm is not SvdAlgorithm.QR:
             svd_emit.emit_values(builder, x, outs)
             return
-        m, n = x.shape[-2:]
-        size = min(m, n)
-        lapack = Lapack(builder, x.dtype)
-        job = lapack.character(("A" if full_matrices else "S") if compute_uv else "N")
-        packed, values = lapack.matrix(m, n), lapack.matrix(size, real=True)
-        width, height = (m, n) if full_matrices else (size, size)
-        u, vh = (
-            (lapack.matrix(m, width), lapack.matrix(height, n))
-            if compute_uv
-            else [lapack.matrix(1, 1)] * 2
-        )
-        work = _workspace(lapack, m, n, algorithm is SvdAlgorithm.QR)
-        sizes = [lapack.integer(i) for i in (m, n, height)]
-        info = lapack.info()
-        name, jobs = ("gesvd", [job, job]) if algorithm is SvdAlgorithm.QR else ("gesdd", [job])
-        with lapack.batch(batch_count(x)) as index:
-            lapack.load_matrix(x, index, packed)
-            at = [lapack.address(part) for part in (packed, values, u, vh)]
-            arguments = [*sizes[:2], at[0], sizes[0], at[1], at[2], sizes[0], at[3], sizes[2]]
-            lapack.call(name, *jobs, *arguments, *work, info)
-            lapack.store_vector(values, outs[0], index)
-            if compute_uv:
-                lapack.store_matrix(u, outs[1], index, check=True)
-                lapack.store_matrix(vh, outs[2], index, check=True)
+        with Native(builder, x.dtype).matrices(batch_count(x)) as index:
+            _emit_by_lapack(builder, x, outs, index, full_matrices, algorithm is SvdAlgorithm.QR)
 
     def jvp(self, primals, tangents, *, full_matrices, compute_uv, subset_by_index, algorithm):
         (x,) = primals
@@ -155,6 +134,31 @@ class Svd(Decomposition):
         elif n > m:
             dv = add(dv, _outside(matmul(adjoint(tangent), u), adjoint(vh), s))
         return [s, u, vh], [ds, du, adjoint(dv)]
+
+
+def _emit_by_lapack(
+    builder: Any, x: Any, outs: Any, index: Any, full_matrices: bool, by_iteration: bool
+) -> None:
+    """One matrix by LAPACK's drivers: small and complex ones."""
+    m, n = x.shape[-2:]
+    size, compute_uv = min(m, n), len(outs) > 1
+    lapack = Lapack(builder, x.dtype)
+    job = lapack.character(("A" if full_matrices else "S") if compute_uv else "N")
+    packed, values = lapack.matrix(m, n), lapack.matrix(size, real=True)
+    width, height = (m, n) if full_matrices else (size, size)
+    shapes = ((m, width), (height, n)) if compute_uv else ((1, 1), (1, 1))
+    u, vh = (lapack.matrix(*shape) for shape in shapes)
+    work = _workspace(lapack, m, n, by_iteration)
+    sizes = [lapack.integer(i) for i in (m, n, height)]
+    name, jobs = ("gesvd", [job, job]) if by_iteration else ("gesdd", [job])
+    lapack.load_matrix(x, index, packed)
+    at = [lapack.address(part) for part in (packed, values, u, vh)]
+    arguments = [*sizes[:2], at[0], sizes[0], at[1], at[2], sizes[0], at[3], sizes[2]]
+    lapack.call(name, *jobs, *arguments, *work, lapack.info())
+    lapack.store_vector(values, outs[0], index)
+    if compute_uv:
+        lapack.store_matrix(u, outs[1], index, check=True)
+        lapack.store_matrix(vh, outs[2], index, check=True)
 
 
 def _workspace(lapack: Lapack, m: int, n: int, by_iteration: bool) -> list[Any]:

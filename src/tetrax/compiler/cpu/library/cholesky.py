@@ -19,8 +19,9 @@ from tetrax.compiler.cpu.library.dense_vectors import vector_functions
 from tetrax.compiler.cpu.library.gemm_text import Shape
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import ScalarType
-from tetrax.ops.linalg.blocks import BLOCK
 
+BLOCK = 48
+"""Rows of U that are made together: products with fewer do not pay for packing."""
 LEAST, MOST = 250_000, 16
 """Multiplications per task, and tasks, of a product."""
 STRIP = 128
@@ -94,7 +95,7 @@ class _Corner(Dense):
 
     def text(self) -> str:
         self.column = self.scalars(BLOCK)
-        count = self.smaller(self.minus("%n", "%j"), BLOCK)
+        self.count = count = self.smaller(self.minus("%n", "%j"), BLOCK)
         self.start = self.at("%u", self.plus(self.times("%j", "%ld"), "%j"))
         top = self.larger(self.minus("%j", 2 * BLOCK), 0)
         self.run("subtract", *_PASSED, "i64 %j", f"i64 {top}", "i64 %j", "i64 %j", f"i64 {count}")
@@ -111,14 +112,14 @@ class _Corner(Dense):
         self.loop(c, 1, take)
         self.run(
             "combine",
-            *(f"ptr {row}", f"ptr {self.start}", "i64 %ld", f"i64 {c}", f"i64 {BLOCK}"),
+            *(f"ptr {row}", f"ptr {self.start}", "i64 %ld", f"i64 {c}", f"i64 {self.count}"),
             f"ptr {self.column}",
         )
         pivot = self.load(self.at(row, c))
         good = self.emit(f"fcmp ogt {self.scalar} {pivot}, 0.0")
         fail = lambda: self.em.effect("store i64 1, ptr %failed, align 8")
         self.branch(good, lambda: None, fail)
-        divide(self, row, str(BLOCK), self.root(pivot))
+        divide(self, row, self.whole(self.count), self.root(pivot))
 
 
 def divide(function: Dense, row: str, length: str, by: str) -> None:
