@@ -88,19 +88,16 @@ class Eigh(Decomposition):
         n, info = lapack.integer(size), lapack.info()
         packed, found = lapack.matrix(size, size), lapack.matrix(size, real=True)
         # Workspace: the documented minimum, and room for blocks of 64 columns.
-        real_space = 1 + 6 * size + 2 * size * size + 64 * size
-        space = 2 * size + size * size + 64 * size if lapack.is_complex else real_space
-        work = [lapack.address(lapack.matrix(space)), lapack.integer(space)]
-        if lapack.is_complex:
-            real_work = lapack.matrix(real_space, real=True)
-            work += [lapack.address(real_work), lapack.integer(real_space)]
-        whole = 3 + 5 * size
-        work += [lapack.address(lapack.integers(whole)), lapack.integer(whole)]
-        name = "heevd" if lapack.is_complex else "syevd"
+        spaces = 2 * size + size * size + 64 * size, 1 + 5 * size + 2 * size * size, 3 + 5 * size
+        memory = lapack.matrix(spaces[0]), lapack.matrix(spaces[1], real=True)
+        places = [*map(lapack.address, memory), lapack.address(lapack.integers(spaces[2]))]
+        sizes = map(lapack.integer, spaces)
+        work = [part for pair in zip(places, sizes, strict=True) for part in pair]
         with lapack.batch(batch_count(x)) as index:
             lapack.load_matrix(x, index, packed)
             at = (lapack.address(packed), n, lapack.address(found))
-            lapack.call(name, job, half, n, *at, *work, info)
+            solve = lambda at=at: lapack.call("heevd", job, half, n, *at, *work, info)
+            lapack.if_finite(packed, size * size, solve)
             lapack.store_matrix(packed, vectors, index, check=True)
             lapack.store_vector(found, values, index)
 

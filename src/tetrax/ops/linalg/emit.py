@@ -6,7 +6,7 @@ the memory as it is; elsewhere matrices are copied to and from temporaries.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,6 +86,20 @@ class Lapack:
     def fail(self) -> None:
         """Report failure."""
         self.builder.store(self._info.buffer, 0, kernel.const(1, I32))
+
+    def if_finite(self, stored: Stored, count: int, call: Callable[[], None]) -> None:
+        """Make a call, or report failure where one of so many elements is infinite or NaN."""
+        zero = kernel.const(0.0, stored.buffer.element)
+        total = self.builder.carry("total", zero)
+        with self.builder.loop(count) as i:
+            for number in scalar.parts_of(load_scalar(self.builder, stored, i)):
+                # a finite number times zero is zero
+                total.set(kernel.add(total.value, kernel.mul(number, zero)))
+        self.succeed()
+        with self.builder.when(kernel.eq(total.value, zero)):
+            call()
+        with self.builder.otherwise():
+            self.fail()
 
     @property
     def succeeded(self) -> Any:

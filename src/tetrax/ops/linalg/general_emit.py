@@ -11,7 +11,6 @@ from typing import Any
 
 from tetrax.ir import complex_math, kernel, scalar
 from tetrax.ir.views import Stored
-from tetrax.ops.base import real_dtype
 from tetrax.ops.linalg.emit import Lapack, batch_count
 from tetrax.ops.nests import load_scalar, store_scalar
 
@@ -44,21 +43,7 @@ class _One:
 
     def if_finite(self, call: Callable[[], None]) -> None:
         """Make a call, or report failure where an element is infinite or NaN."""
-        builder, size = self.builder, self.size * self.size
-        part = real_dtype(self.x.dtype)
-        zero = kernel.const(0.0, self.x.buffer.element)
-        assert part.kind == "f"
-        total = builder.carry("total", zero)
-        with builder.loop(size) as i:
-            value = load_scalar(builder, self.packed, i)
-            for number in scalar.parts_of(value):
-                # a finite number times zero is zero
-                total.set(kernel.add(total.value, kernel.mul(number, zero)))
-        self.lapack.succeed()
-        with builder.when(kernel.eq(total.value, zero)):
-            call()
-        with builder.otherwise():
-            self.lapack.fail()
+        self.lapack.if_finite(self.packed, self.size * self.size, call)
 
 
 @contextmanager
