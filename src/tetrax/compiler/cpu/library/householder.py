@@ -10,7 +10,7 @@ padded matrix `v`, reflection c from column c + shift on.
 A product of reflections H₁ … H_b is 1 - Vᵀ T V for an upper triangular T, of which `factors` makes
 the negated transpose, BLOCK × BLOCK. `apply` multiplies C (`length` rows, contiguous) from the left
 by all blocks, backward by H₁ H₂ …, else by its transpose. A `growing` C is still the identity in
-its first rows and columns when backward reflections come to it. `work` holds BLOCK × columns.
+its first rows and columns when backward reflections come to it. `work` holds 2 BLOCK × columns.
 
 Schreiber and Van Loan, "A storage-efficient WY representation", 1989.
 """
