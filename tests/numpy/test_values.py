@@ -232,3 +232,9 @@ def test_booleans_count_as_int32_in_64_bits_too(name):
     with tetrax.enable_x64(True):
         assert getattr(jnp, name)(b, b).dtype == np.int32
         assert jnp.power(jnp.asarray(b), 2).dtype == np.int32
+
+
+def test_integers_round_and_turn_into_floats_of_default_width():
+    with tetrax.enable_x64(True):
+        for function in (jnp.rint, jnp.angle):
+            assert function(np.array([1, 2], np.int8)).dtype == np.float64

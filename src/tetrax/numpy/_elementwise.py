@@ -313,7 +313,7 @@ def rint(x: ArrayLike, /) -> Array:
     """Round each element to the nearest integer, halves to even; integers become floats."""
     x = ensure_arraylike("rint", x)
     if x.dtype == np.bool_ or _is(x, np.integer):
-        return lax.convert_element_type(x, dtypes.to_inexact_dtype(x.dtype))
+        return lax.convert_element_type(x, dtypes.default_float_dtype())
     return _round_to_even(x)
 
 
@@ -390,7 +390,9 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     if _is(z, np.complexfloating):
         first, second = lax.real(z), lax.imag(z)
     else:
-        first = lax.convert_element_type(z, dtypes.to_inexact_dtype(z.dtype))
+        # as in JAX, scalars too take the default width
+        keeps = _is(z, np.inexact) and z.ndim > 0
+        first = z if keeps else lax.convert_element_type(z, dtypes.default_float_dtype())
         second = lax.full_like(first, 0)
     result = lax.atan2(second, first)
     return rad2deg(result) if deg else result
