@@ -26,9 +26,6 @@ _LAPACK: dict[str, tuple[str, ...]] = {
         "trtrs",  # triangular solve
         "trtri",
         "gesdd",  # singular values, divide and conquer
-        "laed2",  # its parts: deflation,
-        "laed4",  # one root of the secular equation,
-        "lamrg",  # and merging
         "gesvd",  # singular values, QR iteration
         "geev",  # eigenvalues of a general matrix
         "gees",  # Schur form
@@ -47,6 +44,9 @@ _LAPACK: dict[str, tuple[str, ...]] = {
         "syevd",  # eigenvalues of a symmetric matrix
         "sytrd",  # to tridiagonal form
         "stedc",  # eigenvalues and vectors of a tridiagonal matrix, divide and conquer
+        "laed2",  # its parts: deflation,
+        "laed4",  # one root of the secular equation,
+        "lamrg",  # and merging
         "bdsdc",  # singular values of a bidiagonal matrix, divide and conquer
         "sygvd",
         "stevd",  # eigenvalues of a tridiagonal matrix
