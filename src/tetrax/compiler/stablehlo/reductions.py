@@ -200,12 +200,15 @@ class ReductionRules(ElementwiseRules):
         is_stable: bool,
         num_keys: int,
         direction: str,
+        by_bits: bool = False,
     ) -> list[Handle]:
+        """Sorts operands; `by_bits` tells floats of different bits apart, NaNs by their sign."""
+        keys_of = (lambda x: [x]) if by_bits else self._sort_keys
         scalars = [ShapedArray((), x.dtype) for x in operands for _ in range(2)]
 
         def body(pairs: list[Handle]) -> list[Handle]:
             sides = [
-                [key for x in pairs[side : 2 * num_keys : 2] for key in self._sort_keys(x)]
+                [key for x in pairs[side : 2 * num_keys : 2] for key in keys_of(x)]
                 for side in range(2)
             ]
             return [self._lexicographic(direction, *sides, total=True)]
@@ -237,7 +240,7 @@ class ReductionRules(ElementwiseRules):
         (x,) = operands
         places = x.aval.update(dtype=np.dtype(np.int32))
         positions = self.op("iota", [], [places], iota_dimension=i64(axis))
-        found = self._sorted([x, positions], [x.aval, places], axis, True, 1, "GT")
+        found = self._sorted([x, positions], [x.aval, places], axis, True, 1, "GT", True)
         rank = len(x.shape)
         return [
             self.op(

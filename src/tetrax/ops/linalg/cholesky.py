@@ -46,7 +46,7 @@ class Cholesky(Decomposition):
             return x
         # The upper half of the transposed (column-major) matrix is the lower half of this one.
         factor, info = routine("potrf", x.dtype)(x.T, lower=0, clean=1)
-        return factor.T if info == 0 else nan_like(x)[0]
+        return factor.T if info == 0 else np.tril(nan_like(x)[0])
 
     def emit(self, builder, operands, outs):
         (out,) = outs
