@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-_TIED = (
-    "within a few hundredths of the others, either way from run to run; near the peak of arithmetic"
-)
+_TIED = "within a few hundredths of JAX and OpenBLAS, to either side from run to run; not profiled"
 
 CAUSES: dict[str, str] = {
     "scatter_add_10m_into_1m": "two copies of 4 MB, one a thread, beyond the second-level cache",
