@@ -49,7 +49,7 @@ class LinalgRules(IndexingRules):
 
     def _cholesky(self, operands: Sequence[Handle], outs: Outs) -> Handle:
         factor = self.op("cholesky", operands, outs, lower=boolean(True))
-        return self.compose(lambda a: [tril(nan_or(a))], factor)[0]
+        return self.compose(lambda a: [nan_or(tril(a))], factor)[0]
 
     def _triangular_solve(
         self,

@@ -46,7 +46,7 @@ class Cholesky(Decomposition):
             return x
         # The upper half of the transposed (column-major) matrix is the lower half of this one.
         factor, info = routine("potrf", x.dtype)(x.T, lower=0, clean=1)
-        return factor.T if info == 0 else np.tril(nan_like(x)[0])
+        return factor.T if info == 0 else nan_like(x)[0]
 
     def emit(self, builder, operands, outs):
         (out,) = outs
@@ -60,6 +60,10 @@ class Cholesky(Decomposition):
                 matrices = [native.space(size * row) for _ in range(2)]
                 x = native.matrix(operands[0], index)
                 native.call("cholesky", x, native.matrix(out, index), *matrices, size, row)
+                first = kernel.mul(index, size * size)
+                last = builder.load(out.buffer, kernel.add(first, size * size - 1))
+                with builder.when(kernel.ne(last, last)), builder.loop(size * size) as i:
+                    builder.store(out.buffer, kernel.add(first, i), last)
             return
         lapack = Lapack(builder, out.dtype)
         half, order, info = lapack.character("U"), lapack.integer(size), lapack.info()

@@ -160,13 +160,13 @@ class Lapack:
             store_scalar(self.builder, target, kernel.add(first, _flat(i, j, columns)), value)
 
     def tidy_lower(self, stored: Stored, first: Any) -> None:
-        """Zeros above the diagonal of the matrix from `first` on, NaN below where a call failed."""
+        """Zeros above the diagonal of the matrix from `first` on, NaN where a call failed."""
         size = stored.shape[-1]
         with self.builder.nest((size, size)) as (i, j):
             offset = kernel.add(first, _flat(i, j, size))
-            value = self.checked(load_scalar(self.builder, stored, offset))
+            value = load_scalar(self.builder, stored, offset)
             value = scalar.select(kernel.le(j, i), value, scalar.constant(0, value))
-            store_scalar(self.builder, stored, offset, value, self._spare())
+            store_scalar(self.builder, stored, offset, self.checked(value), self._spare())
 
     def _spare(self) -> Any:
         return (self.matrix(1, 1).buffer, kernel.index(0)) if self.is_complex else None
