@@ -84,8 +84,12 @@ class _Fuser:
         while at < len(steps):
             for inner in nested(steps[at]):
                 inner[:] = self.run(inner)
-            follower = self._follower(steps, at)
-            fused = None if follower is None else self._fused(steps[at], steps[follower])
+            step, follower, fused = steps[at], None, None
+            product = _product_of(step.kernel) if isinstance(step, KernelStep) else None
+            if product is not None:
+                follower = self._follower(steps, at, product)
+            if product is not None and follower is not None:
+                fused = self._fused(step, product, steps[follower])
             if fused is None or follower is None:
                 at += 1
             else:
@@ -94,14 +98,10 @@ class _Fuser:
                 del steps[at]
         return steps
 
-    def _follower(self, steps: Sequence[Step], at: int) -> int | None:
+    def _follower(self, steps: Sequence[Step], at: int, product: _Product) -> int | None:
         """The position of the first step that reads a product, if that can wait until then."""
         step = steps[at]
-        if not isinstance(step, KernelStep):
-            return None
-        product = _product_of(step.kernel)
-        if product is None:
-            return None
+        assert isinstance(step, KernelStep)
         slot = _slot_of(step, product.target)
         others = _whole_slots(step) - {slot}
         for position in range(at + 1, len(steps)):
@@ -112,10 +112,8 @@ class _Fuser:
                 return None
         return None
 
-    def _fused(self, step: Step, follower: Step) -> KernelStep | None:
+    def _fused(self, step: Step, product: _Product, follower: Step) -> KernelStep | None:
         assert isinstance(step, KernelStep) and isinstance(follower, KernelStep)
-        product = _product_of(step.kernel)
-        assert product is not None
         slot = _slot_of(step, product.target)
         places = [i for i, other in enumerate(follower.slots) if other is slot]
         if len(places) != 1:
