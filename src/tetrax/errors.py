@@ -20,6 +20,7 @@
     ├── MissingRule (NotImplementedError)         an operation lacks a rule that is needed
     ├── ProgramError (TypeError)                  a Program that breaks a rule of the IR
     ├── KernelError (TypeError)                   a Kernel that breaks a rule of the loop IR
+    ├── CollectiveError (RuntimeError)            devices that do not meet, or that are not there
     └── JaxRuntimeError (RuntimeError)            the compiler or the machine failed
 
 Class names and builtin bases are JAX's wherever JAX has the class. The errors about traced values
@@ -32,6 +33,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 __all__ = [
+    "CollectiveError",
     "ConcretizationTypeError",
     "DonatedBufferError",
     "InPlaceAssignmentError",
@@ -287,6 +289,10 @@ class ProgramError(TetraxError, TypeError):
 
 class KernelError(TetraxError, TypeError):
     """A Kernel breaks a rule of the loop IR: types, scopes, buffer modes."""
+
+
+class CollectiveError(TetraxError, RuntimeError):
+    """Devices of one program did not meet: one has ended, or is in another collective."""
 
 
 class JaxRuntimeError(TetraxError, RuntimeError):

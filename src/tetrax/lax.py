@@ -96,7 +96,7 @@ from tetrax.ops.bits_and_compare import (
     shift_right_logical_p,
     xor_p,
 )
-from tetrax.ops.collective import (
+from tetrax.ops.collective_functions import (
     all_gather,
     all_to_all,
     axis_index,

@@ -1,7 +1,8 @@
 """The driver: all steps of a program as one native function that calls the kernels.
 
 `i32 name(ptr args, ptr arena, i64 context)`: `args` holds the addresses of inputs, constants and
-outputs. The result is 0, or 1 if a host function raised (Python then has the exception).
+outputs, and of the record of the device where several run the program. The result is 0, or 1 if a
+host function raised (Python then has the exception) or a meeting of devices failed.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from tetrax.compiler.cpu.library.device_layout import DEVICE_WORDS
 from tetrax.compiler.steps import (
     ArgSlot,
     BranchStep,
+    CoordinateSlot,
     CopyStep,
+    ExchangeStep,
     HostStep,
     KernelStep,
     LoopStep,
@@ -26,15 +30,21 @@ HOST_CALL_SYMBOL = "tetrax_host_call"
 
 
 class DriverText:
-    """Writes the function; `symbols` gives the name of each kernel step's code."""
+    """Writes the function.
 
-    def __init__(self, symbols: dict[KernelStep, str]) -> None:
+    `symbols` gives the name of each kernel step's code, `record` is the place of the device's
+    record among the arguments.
+    """
+
+    def __init__(self, symbols: dict[KernelStep, str], record: int = -1) -> None:
         self.symbols = symbols
+        self.record = record
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.numbers = itertools.count()
         self.arguments: dict[int, str] = {}
         self.declared: dict[str, int] = {}
+        self.exchanges: dict[str, str] = {}
         self.block = "entry"
         self._positions: dict[LoopStep, str] = {}
         self._carries: dict[LoopStep, list[tuple[str, str]]] = {}
@@ -50,6 +60,7 @@ class DriverText:
                 f"declare i32 @{HOST_CALL_SYMBOL}(i64, i64, ptr)",
                 "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
                 *declarations,
+                *(self.exchanges[symbol] for symbol in sorted(self.exchanges)),
                 f"define i32 @{name}(ptr %args, ptr %arena, i64 %context) {{",
                 "entry:",
                 *self.entry,
@@ -82,6 +93,9 @@ class DriverText:
             return self._argument(slot.index)
         if isinstance(slot, TempSlot):
             return self._offset("%arena", str(slot.offset))
+        if isinstance(slot, CoordinateSlot):
+            offset = 8 * DEVICE_WORDS["COORDINATES"] + 4 * slot.axis
+            return self._offset(self._argument(self.record), str(offset))
         if isinstance(slot, SliceSlot):
             base = self.pointer(slot.base)
             distance = self._fresh("d")
@@ -204,9 +218,29 @@ class DriverText:
         self._emit(
             f"{status} = call i32 @{HOST_CALL_SYMBOL}(i64 %context, i64 {step.index}, ptr {table})"
         )
+        self._go_on(status, bad, on)
+
+    def _go_on(self, status: str, bad: str, on: str) -> None:
         self._emit(f"{bad} = icmp ne i32 {status}, 0")
         self._emit(f"br i1 {bad}, label %failed, label {on}")
         self._label(on)
+
+    def _exchange(self, step: ExchangeStep) -> None:
+        status, bad, on = (self._fresh(s) for s in ("status", "bad", "on"))
+        operands = [
+            f"ptr {self._argument(self.record)}",
+            f"i64 {step.partition}",
+            f"i64 {step.site}",
+            f"ptr {self.pointer(step.source)}",
+            f"ptr {self.pointer(step.destination)}",
+            f"i64 {step.count}",
+        ]
+        if step.sources is not None:
+            operands.append(f"ptr {self.pointer(step.sources)}")
+        types = ", ".join(operand.split()[0] for operand in operands)
+        self.exchanges[step.routine] = f"declare i32 @{step.routine}({types})"
+        self._emit(f"{status} = call i32 @{step.routine}({', '.join(operands)})")
+        self._go_on(status, bad, on)
 
 
 _WRITERS = {
@@ -215,6 +249,7 @@ _WRITERS = {
     BranchStep: DriverText._branch,
     LoopStep: DriverText._loop,
     HostStep: DriverText._host,
+    ExchangeStep: DriverText._exchange,
 }
 
 __all__ = ["HOST_CALL_SYMBOL", "DriverText"]

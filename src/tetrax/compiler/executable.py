@@ -68,6 +68,8 @@ class Executable:
         # For every result the operand whose memory it takes, or None.
         self.sources = list(sources) or [None] * len(self.out_avals)
         self._keep = keep
+        # Where exceptions of host functions go that other threads than the caller's run.
+        self.failures: list[BaseException] | None = None
         # Its place among what the process keeps, if a cache holds it.
         self.kept: kept.Entry | None = None
         if host_functions:
@@ -76,6 +78,16 @@ class Executable:
     def __del__(self) -> None:
         if self.kept is not None:
             kept.drop(self.kept)
+
+    @property
+    def code(self) -> Any:
+        """What keeps the machine code in memory."""
+        return self._keep
+
+    @property
+    def held(self) -> Any:
+        """What else must live as long as a runner."""
+        return None
 
     @property
     def nbytes(self) -> int:
@@ -119,7 +131,7 @@ class Executable:
             single=single,
             release=bool(self.has_loops or self.host_functions or touched > _SHORT_BYTES),
             # Host functions find this object by `context`.
-            keep=self if self.host_functions else (self.constants, self._keep),
+            keep=self if self.host_functions else (self.constants, self._keep, self.held),
         )
 
     def _runner(self, single: bool) -> Runner:
@@ -246,15 +258,19 @@ def _view(address: int, aval: ShapedArray) -> np.ndarray:
 @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_void_p))
 def host_call(context: int, index: int, table: Any) -> int:
     """What native code calls to run a host function; exceptions are kept for the caller."""
+    executable = _executables[context]
     try:
-        host = _executables[context].host_functions[index]
+        host = executable.host_functions[index]
         count = len(host.in_avals)
         arrays = [_view(table[i], aval).copy() for i, aval in enumerate(host.in_avals)]
         outs = host.function(*arrays)
         for i, (out, aval) in enumerate(zip(outs, host.out_avals, strict=True)):
             _view(table[count + i], aval)[...] = out
     except BaseException as exception:
-        _raised.exception = exception
+        if executable.failures is None:
+            _raised.exception = exception
+        else:
+            executable.failures.append(exception)
         return 1
     return 0
 

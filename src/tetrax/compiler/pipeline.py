@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tetrax.compiler.buffers import plan_arena
 from tetrax.compiler.cpu.backend import compile_driver, compile_kernels
+from tetrax.compiler.device_groups import DeviceAxes, Meetings
 from tetrax.compiler.donation import share_memory
 from tetrax.compiler.driver_text import HOST_CALL_SYMBOL, DriverText
 from tetrax.compiler.epilogues import fuse_epilogues
@@ -73,10 +74,15 @@ class Lowered:
     sources: list[int | None]
 
 
-def lower(closed: ClosedProgram, donated: Sequence[int] = ()) -> Lowered:
-    """The steps of a program; results may take the memory of `donated` operands."""
+def lower(
+    closed: ClosedProgram, donated: Sequence[int] = (), axes: DeviceAxes | None = None
+) -> Lowered:
+    """The steps of a program; results may take the memory of `donated` operands.
+
+    With `axes` it is the program of one of several devices.
+    """
     inputs, outputs = len(closed.in_avals), len(closed.out_avals)
-    module = Module(first_constant=inputs + outputs)
+    module = Module(first_constant=inputs + outputs, meetings=Meetings(axes or DeviceAxes()))
     in_slots = [ArgSlot(i) for i in range(inputs)]
     out_slots = [ArgSlot(inputs + i) for i in range(outputs)]
     steps = Region(module, optimise(closed), in_slots).lower(out_slots)
@@ -106,7 +112,18 @@ def compile_program(closed: ClosedProgram, donated: Sequence[int] = ()) -> Execu
     The executable uses up the arrays at the positions `donated`.
     """
     with _without_collector():
-        return _compiled(closed, donated)
+        return _compiled(closed, donated)[0]
+
+
+def compile_device_program(
+    closed: ClosedProgram, axes: DeviceAxes, donated: Sequence[int] = ()
+) -> tuple[Executable, Meetings]:
+    """Machine code of the program of one of several devices, and where these meet.
+
+    It can't be called itself: it needs the records of the devices.
+    """
+    with _without_collector():
+        return _compiled(closed, donated, axes)
 
 
 @contextmanager
@@ -123,18 +140,21 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _compiled(closed: ClosedProgram, donated: Sequence[int]) -> Executable:
-    lowered = lower(closed, donated)
+def _compiled(
+    closed: ClosedProgram, donated: Sequence[int], axes: DeviceAxes | None = None
+) -> tuple[Executable, Meetings]:
+    lowered = lower(closed, donated, axes)
     steps, module = lowered.steps, lowered.module
     called = list(kernel_steps(steps))
     handles = compile_kernels([step.kernel for step in called], temporary=True)
     symbols = {s: handle.symbol for s, handle in zip(called, handles, strict=True)}
     engine.define(HOST_CALL_SYMBOL, HOST_CALL_ADDRESS)
-    body = DriverText(symbols).text("{name}", steps)
+    record = module.first_constant + len(module.constants)
+    body = DriverText(symbols, record).text("{name}", steps)
     name = "tetrax_driver_" + hashlib.sha256(body.encode()).hexdigest()[:24]
     loops = has_loops(closed)
     driver = compile_driver(body.replace("@{name}", f"@{name}"), name, handles, once=not loops)
-    return Executable(
+    executable = Executable(
         driver.address,
         closed.in_avals,
         closed.out_avals,
@@ -145,6 +165,7 @@ def _compiled(closed: ClosedProgram, donated: Sequence[int]) -> Executable:
         has_loops=loops,
         sources=lowered.sources,
     )
+    return executable, module.meetings
 
 
 def has_loops(closed: ClosedProgram) -> bool:

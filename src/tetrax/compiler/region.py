@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tetrax.compiler.device_groups import Meetings
 from tetrax.compiler.fuse import Group, Item, Plan, fuse
 from tetrax.compiler.kernel_cache import KernelCache
 from tetrax.compiler.nest import nbytes
@@ -20,7 +21,9 @@ from tetrax.compiler.steps import (
     BranchStep,
     Carry,
     CarrySlot,
+    CoordinateSlot,
     CopyStep,
+    ExchangeStep,
     HostFunction,
     HostStep,
     KernelStep,
@@ -32,11 +35,11 @@ from tetrax.compiler.steps import (
 )
 from tetrax.compiler.unused import without_results
 from tetrax.ir.atoms import Atom, DropVar, Literal, Var
-from tetrax.ir.control import Branch, HostCall, Scan, While
+from tetrax.ir.control import Branch, Exchange, HostCall, Position, Scan, While
 from tetrax.ir.kernel_builder import KernelBuilder
 from tetrax.ir.kernel_expr import Buffer
 from tetrax.ir.program import ClosedProgram, Equation
-from tetrax.ir.types import storage_dtype
+from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.ir.views import Stored, element_type, parts
 from tetrax.ops.shape import squeeze_p
 from tetrax.ops.structure import broadcast_in_dim_p, reshape_p
@@ -51,6 +54,7 @@ class Module:
     host_functions: list[HostFunction] = field(default_factory=list)
     cache: KernelCache = field(default_factory=KernelCache)
     first_constant: int = 0
+    meetings: Meetings = field(default_factory=Meetings)
     _known: dict[Any, ArgSlot] = field(default_factory=dict)
 
     def constant(self, value: Any, aval: Any) -> ArgSlot:
@@ -243,6 +247,29 @@ class Region:
         named = zip(slots, _parameter_names(eqn), strict=True)
         self.steps.append(KernelStep(kernel, [slot for slot, name in named if name in kept]))
 
+    # -- several devices -----------------------------------------------------------------------
+
+    def _exchange(self, eqn: Equation, described: Exchange) -> None:
+        if eqn.outvars[0].aval.size == 0:
+            return
+        meetings = self.module.meetings
+        partition = meetings.partition(described.names, described.groups)
+        site = meetings.site(eqn, described.routine)
+        table = None
+        if described.pairs is not None:
+            sources = np.full(len(meetings.partitions[partition][0]), -1, np.int64)
+            for member, destination in described.pairs:
+                sources[destination] = member
+            table = self.module.constant(sources, ShapedArray(sources.shape, np.int64))
+        source, target = self.slot(eqn.invars[0]), self.slot(eqn.outvars[0])
+        self.steps.append(
+            ExchangeStep(described.routine, partition, site, source, target, described.count, table)
+        )
+
+    def _position(self, eqn: Equation, described: Position) -> None:
+        axis = self.module.meetings.axis(described.name)
+        self._copy(self.slot(eqn.outvars[0]), CoordinateSlot(axis), eqn.outvars[0].aval)
+
     # -- control flow --------------------------------------------------------------------------
 
     def _host(self, eqn: Equation, described: HostCall) -> None:
@@ -349,6 +376,8 @@ _LOWERINGS: dict[type, Callable[[Region, Equation, Any], None]] = {
     While: Region._while,
     Scan: Region._scan,
     HostCall: Region._host,
+    Exchange: Region._exchange,
+    Position: Region._position,
 }
 
 

@@ -47,7 +47,14 @@ class CarrySlot:
     following: bool
 
 
-Slot = ArgSlot | TempSlot | SliceSlot | CarrySlot
+@dataclass(eq=False)
+class CoordinateSlot:
+    """Where the record of the device says its position along an axis (int32)."""
+
+    axis: int
+
+
+Slot = ArgSlot | TempSlot | SliceSlot | CarrySlot | CoordinateSlot
 
 
 @dataclass(eq=False)
@@ -107,7 +114,21 @@ class HostStep:
     outputs: list[Slot]
 
 
-Step = KernelStep | CopyStep | BranchStep | LoopStep | HostStep
+@dataclass(eq=False)
+class ExchangeStep:
+    """Meet the other devices of the group in a partition, and run a routine there."""
+
+    routine: str
+    partition: int
+    site: int
+    source: Slot
+    destination: Slot
+    count: int
+    # A constant: whose operand each member gets.
+    sources: Slot | None = None
+
+
+Step = KernelStep | CopyStep | BranchStep | LoopStep | HostStep | ExchangeStep
 
 
 @dataclass(eq=False)
@@ -134,6 +155,9 @@ def slots_of(step: Step) -> list[Slot]:
         return [step.destination, step.source]
     if isinstance(step, BranchStep):
         return [step.index]
+    if isinstance(step, ExchangeStep):
+        table = [step.sources] if step.sources is not None else []
+        return [step.source, step.destination, *table]
     if isinstance(step, HostStep):
         return [*step.inputs, *step.outputs]
     carries = [slot for carry in step.carries for slot in (carry.first, carry.second)]

@@ -53,4 +53,26 @@ class HostCall:
     function: Callable[..., Any]
 
 
-Structure = Inline | Branch | While | Scan | HostCall
+@dataclass(frozen=True)
+class Exchange:
+    """A meeting of the devices along named axes, where a native routine moves or reduces memory.
+
+    The routine gets the operand, the result, `count`, and where there are `pairs` (source,
+    destination) the source of each member.
+    """
+
+    routine: str
+    names: tuple[Any, ...]
+    groups: tuple[tuple[int, ...], ...] | None
+    count: int
+    pairs: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Position:
+    """The position of the device along a named axis, int32."""
+
+    name: Any
+
+
+Structure = Inline | Branch | While | Scan | HostCall | Exchange | Position

@@ -1,7 +1,8 @@
 """Collectives: operations across a named, mapped axis.
 
 Under `vmap(axis_name=...)` the axis is a batch axis, and a collective is a reduction or a
-rearrangement along it.
+rearrangement along it. Under `pmap` and `shard_map` it is one of devices, and they meet
+(`collective_native.py`).
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tetrax import errors, tree
+from tetrax.ir.control import Position
+from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.ops import axes as ax
-from tetrax.ops.arithmetic import div, mul
-from tetrax.ops.base import dtype_kind, instantiate
+from tetrax.ops import collective_native as native
+from tetrax.ops.arithmetic import mul
+from tetrax.ops.base import instantiate
+from tetrax.ops.collective_native import AxisName, as_program, names_of
 from tetrax.ops.creation import broadcasted_iota
 from tetrax.ops.join import concatenate
 from tetrax.ops.reduce import reduce_max, reduce_min
@@ -29,17 +33,9 @@ from tetrax.ops.structure import (
     transpose,
     zeros,
 )
-from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.symbolic import Zero
-from tetrax.tracing.trace import axis_size_of
 from tetrax.tracing.value import get_aval
-
-AxisName = Any
-
-
-def _names(axis_name: AxisName) -> tuple[Any, ...]:
-    return tuple(axis_name) if isinstance(axis_name, tuple | list) else (axis_name,)
 
 
 class Collective(Primitive):
@@ -48,13 +44,10 @@ class Collective(Primitive):
     is_pure = True
 
     def names(self, params: dict) -> tuple[Any, ...]:
-        return _names(params["axes"] if "axes" in params else params["axis_name"])
+        return names_of(params["axes"] if "axes" in params else params["axis_name"])
 
     def uses_axis(self, name: Any, params: dict) -> bool:
         return name is not None and name in self.names(params)
-
-    def reference(self, *arrays: np.ndarray, **params: Any) -> Any:
-        raise NameError(f"unbound axis name in {self.name}: {self.names(params)}")
 
     def stablehlo(self, context: Any, operands: Any, outs: Any, **params: Any) -> Any:
         raise self.missing("stablehlo")
@@ -70,13 +63,17 @@ class AllReduce(Collective):
 
     multiple_results = True
 
-    def __init__(self, name: str, reduce: Callable[[Any, Sequence[int]], Any]) -> None:
-        super().__init__(name)
+    def __init__(self, operation: str, reduce: Callable[[Any, Sequence[int]], Any]) -> None:
+        super().__init__(f"p{operation}")
+        self.operation = operation
         self.reduce = reduce
 
     def shape(self, *avals: ShapedArray, axes: tuple[Any, ...], axis_index_groups: Any = None):
         positional = [a for a in axes if isinstance(a, int)]
         return [ShapedArray(ax.without(a.shape, positional), a.dtype) for a in avals]
+
+    def expansion(self, avals: Sequence[ShapedArray], params: dict) -> ClosedProgram:
+        return as_program(native.all_reduce(self.operation, self.reduce), avals, params)
 
     def jvp(self, primals, tangents, **params):
         if self.name != "psum":
@@ -141,17 +138,19 @@ class AllReduce(Collective):
         return outs, out_dims
 
 
-psum_p = AllReduce("psum", reduce_sum)
-pmax_p = AllReduce("pmax", reduce_max)
-pmin_p = AllReduce("pmin", reduce_min)
+psum_p = AllReduce("sum", reduce_sum)
+pmax_p = AllReduce("max", reduce_max)
+pmin_p = AllReduce("min", reduce_min)
 
 
 class AxisIndex(Collective):
     """The position along a named axis, int32."""
 
     def shape(self, *, axis_name: AxisName):
-        axis_size_of(axis_name)
         return ShapedArray((), np.int32)
+
+    def structure(self, avals: Sequence[ShapedArray], *, axis_name: AxisName) -> Position:
+        return Position(axis_name)
 
     def jvp(self, primals, tangents, **params):
         out = self.bind(**params)
@@ -177,6 +176,9 @@ class AllGather(Collective):
             shape = list(ax.insert(x.shape, all_gather_dimension, axis_size))
         return ShapedArray(shape, x.dtype)
 
+    def expansion(self, avals: Sequence[ShapedArray], params: dict) -> ClosedProgram:
+        return as_program(native.all_gather, avals, params)
+
     def jvp(self, primals, tangents, **params):
         return _linear_jvp(self, primals, tangents, params)
 
@@ -189,7 +191,7 @@ class AllGather(Collective):
 
     def batch_axis(self, axis, operands, dims, *, axis_name, all_gather_dimension, tiled, **params):
         (x,), (d,) = operands, dims
-        names = _names(axis_name)
+        names = names_of(axis_name)
         if axis.name not in names:
             target = all_gather_dimension + (d <= all_gather_dimension)
             out = self.bind(
@@ -218,6 +220,9 @@ class PsumScatter(Collective):
             del shape[scatter_dimension]
         return ShapedArray(shape, x.dtype)
 
+    def expansion(self, avals: Sequence[ShapedArray], params: dict) -> ClosedProgram:
+        return as_program(native.psum_scatter, avals, params)
+
     def jvp(self, primals, tangents, **params):
         return _linear_jvp(self, primals, tangents, params)
 
@@ -230,7 +235,7 @@ class PsumScatter(Collective):
 
     def batch_axis(self, axis, operands, dims, *, axis_name, scatter_dimension, tiled, **params):
         (x,), (d,) = operands, dims
-        if axis.name not in _names(axis_name):
+        if axis.name not in names_of(axis_name):
             target = scatter_dimension + (d <= scatter_dimension)
             out = self.bind(x, axis_name=axis_name, scatter_dimension=target, tiled=tiled, **params)
             return out, d - (not tiled and target < d)
@@ -259,6 +264,9 @@ class Ppermute(Collective):
     def shape(self, x, *, axis_name, perm):
         return x
 
+    def expansion(self, avals: Sequence[ShapedArray], params: dict) -> ClosedProgram:
+        return as_program(native.ppermute, avals, params)
+
     def jvp(self, primals, tangents, **params):
         return _linear_jvp(self, primals, tangents, params)
 
@@ -270,7 +278,7 @@ class Ppermute(Collective):
 
     def batch_axis(self, axis, operands, dims, *, axis_name, perm):
         (x,), (d,) = operands, dims
-        if axis.name not in _names(axis_name):
+        if axis.name not in names_of(axis_name):
             return self.bind(x, axis_name=axis_name, perm=perm), d
         x = batch_at(x, d, axis.size)
         sources = np.full(axis.size, -1, np.int32)
@@ -301,6 +309,9 @@ class AllToAll(Collective):
             shape.insert(concat_axis, axis_size)
         return ShapedArray(shape, x.dtype)
 
+    def expansion(self, avals: Sequence[ShapedArray], params: dict) -> ClosedProgram:
+        return as_program(native.all_to_all, avals, params)
+
     def jvp(self, primals, tangents, **params):
         return _linear_jvp(self, primals, tangents, params)
 
@@ -313,7 +324,7 @@ class AllToAll(Collective):
         self, axis, operands, dims, *, axis_name, split_axis, concat_axis, tiled, **params
     ):
         (x,), (d,) = operands, dims
-        if axis.name not in _names(axis_name):
+        if axis.name not in names_of(axis_name):
             x = move_axis(x, d, 0)
             out = self.bind(
                 x,
@@ -356,185 +367,3 @@ def _linear_jvp(self: Primitive, primals: Any, tangents: Any, params: dict) -> A
     if type(tangents[0]) is Zero:
         return out, Zero.from_primal_value(out)
     return out, self.bind(instantiate(tangents[0]), **params)
-
-
-# -- functions -----------------------------------------------------------------------------------
-
-
-def _reduce_tree(primitive: AllReduce, x: Any, axis_name: AxisName, groups: Any) -> Any:
-    axes = _names(axis_name)
-    axis_size_of(tuple(a for a in axes if not isinstance(a, int)))
-    leaves, treedef = tree.flatten(x)
-    leaves = [as_value(leaf) for leaf in leaves]
-    if primitive is psum_p:
-        leaves = [
-            mul(leaf, full((), 1, np.int32)) if dtype_kind(leaf.dtype) == "b" else leaf
-            for leaf in leaves
-        ]
-    frozen = None if groups is None else tuple(map(tuple, groups))
-    return tree.unflatten(treedef, primitive.bind(*leaves, axes=axes, axis_index_groups=frozen))
-
-
-def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The sum of `x` over the named axis, the same for every element.
-
-    Raises NameError for a name that no vmap, pmap or shard_map around binds.
-    """
-    if isinstance(x, int | float | complex) and not isinstance(x, bool) and not axis_index_groups:
-        names = tuple(a for a in _names(axis_name) if not isinstance(a, int))
-        return x * axis_size_of(names)
-    return _reduce_tree(psum_p, x, axis_name, axis_index_groups)
-
-
-def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The mean of `x` over the named axis."""
-    total = psum(x, axis_name, axis_index_groups=axis_index_groups)
-    count = len(axis_index_groups[0]) if axis_index_groups else psum(1, axis_name)
-    return tree.map(lambda leaf: div(as_value(leaf), float(count)), total)
-
-
-def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The largest `x` along the named axis."""
-    return _reduce_tree(pmax_p, x, axis_name, axis_index_groups)
-
-
-def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
-    """The smallest `x` along the named axis."""
-    return _reduce_tree(pmin_p, x, axis_name, axis_index_groups)
-
-
-def axis_index(axis_name: AxisName) -> Any:
-    """The position of this element along the named axis, int32 (row-major for several names)."""
-    names = _names(axis_name)
-    position: Any = None
-    for name in names:
-        here = axis_index_p.bind(axis_name=name)
-        size = axis_size_of(name)
-        position = here if position is None else position * np.int32(size) + here
-    return position
-
-
-def axis_size(axis_name: AxisName) -> int:
-    """The size of the named axis, a Python int."""
-    return axis_size_of(axis_name)
-
-
-def all_gather(
-    x: Any,
-    axis_name: AxisName,
-    *,
-    axis_index_groups: Any = None,
-    axis: int = 0,
-    tiled: bool = False,
-) -> Any:
-    """All values along the named axis, stacked along `axis` (joined there if `tiled`)."""
-    size = axis_size_of(axis_name)
-
-    def one(leaf: Any) -> Any:
-        leaf = as_value(leaf)
-        dimension = ax.canonical_axis(axis, get_aval(leaf).ndim + (not tiled))
-        return all_gather_p.bind(
-            leaf,
-            axis_name=axis_name,
-            axis_size=size,
-            all_gather_dimension=dimension,
-            tiled=tiled,
-            axis_index_groups=axis_index_groups,
-        )
-
-    return tree.map(one, x)
-
-
-def psum_scatter(
-    x: Any,
-    axis_name: AxisName,
-    *,
-    scatter_dimension: int = 0,
-    axis_index_groups: Any = None,
-    tiled: bool = False,
-) -> Any:
-    """The sum over the named axis, of which every element keeps its own part."""
-    size = axis_size_of(axis_name)
-
-    def one(leaf: Any) -> Any:
-        leaf = as_value(leaf)
-        extent = get_aval(leaf).shape[scatter_dimension]
-        if (tiled and extent % size) or (not tiled and extent != size):
-            need = "a multiple of" if tiled else "equal to"
-            raise errors.ShapeError(
-                f"psum_scatter: axis {scatter_dimension} of size {extent} must be {need} the size "
-                f"{size} of axis {axis_name!r}"
-            )
-        return psum_scatter_p.bind(
-            leaf,
-            axis_name=axis_name,
-            axis_size=size,
-            scatter_dimension=scatter_dimension,
-            tiled=tiled,
-            axis_index_groups=axis_index_groups,
-        )
-
-    return tree.map(one, x)
-
-
-def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send values along the pairs (source, destination) of `perm`; the others get zeros."""
-    axis_size_of(axis_name)
-    pairs = tuple((int(s), int(d)) for s, d in perm)
-    if len({s for s, _ in pairs}) != len(pairs) or len({d for _, d in pairs}) != len(pairs):
-        raise ValueError(f"ppermute sources and destinations must be unique, got {pairs}")
-    return tree.map(
-        lambda leaf: ppermute_p.bind(as_value(leaf), axis_name=axis_name, perm=pairs), x
-    )
-
-
-def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
-    """Element i gets the value of element perm[i]."""
-    size = axis_size_of(axis_name)
-    if sorted(perm) != list(range(size)):
-        raise ValueError(f"`perm` does not represent a permutation: {perm}")
-    return ppermute(x, axis_name, [(source, i) for i, source in enumerate(perm)])
-
-
-def all_to_all(
-    x: Any,
-    axis_name: AxisName,
-    split_axis: int,
-    concat_axis: int,
-    *,
-    axis_index_groups: Any = None,
-    tiled: bool = False,
-) -> Any:
-    """Split `x` along `split_axis`, exchange the parts, join them along `concat_axis`."""
-    size = axis_size_of(axis_name)
-
-    def one(leaf: Any) -> Any:
-        leaf = as_value(leaf)
-        extent = get_aval(leaf).shape[split_axis]
-        if (tiled and extent % size) or (not tiled and extent != size):
-            raise errors.ShapeError(
-                f"all_to_all requires the size of the mapped axis {axis_name!r} to equal x.shape"
-                f"[split_axis], but they are {size} and {extent} respectively."
-            )
-        return all_to_all_p.bind(
-            leaf,
-            axis_name=axis_name,
-            axis_size=size,
-            split_axis=split_axis,
-            concat_axis=concat_axis,
-            tiled=tiled,
-            axis_index_groups=axis_index_groups,
-        )
-
-    return tree.map(one, x)
-
-
-def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """Swap the named axis with the positional `axis`."""
-    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
-
-
-def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
-    """The value of element `source` along the named axis, for all."""
-    gathered = all_gather(x, axis_name)
-    return tree.map(lambda leaf: leaf[source], gathered)

@@ -21,17 +21,12 @@ eighth of it where memory is the limit): it decides whether sleeping workers are
 
 gives the calling thread memory of at least so many bytes, 64-byte aligned. It is the thread's own,
 kept for next time, and its contents hold until the thread asks again.
-
-Waiting is a futex on Linux, and one mutex with a condition variable elsewhere.
 """
 
 from __future__ import annotations
 
-import signal
-import sys
-from dataclasses import dataclass
-
 from tetrax.compiler.cpu.library.pool_memory import local_memory_text
+from tetrax.compiler.cpu.library.waiting import System, threads_text
 from tetrax.compiler.cpu.target import Target
 
 SPINS = 3000
@@ -49,32 +44,11 @@ POOL_SYMBOLS = (
     "tetrax_pool_resize",
     "tetrax_pool_forget",
     "tetrax_pool_workers",
+    "tetrax_pool_hold",
+    "tetrax_pool_release",
     "tetrax_local_memory",
 )
 """What the module exports."""
-
-# What a pause is called per architecture (the first part of the target triple).
-_PAUSES = {
-    "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
-    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
-    "arm64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
-}
-_FUTEX_CALL = {"x86_64": 202, "aarch64": 98, "arm64": 98}
-
-
-@dataclass(frozen=True)
-class System:
-    """What the pool's text depends on of the operating system and the processor."""
-
-    architecture: str
-    linux: bool
-    futex: int | None
-    """The number of the system call, or None where a condition variable is used."""
-
-    @classmethod
-    def here(cls, architecture: str) -> System:
-        linux = sys.platform == "linux"
-        return cls(architecture, linux, _FUTEX_CALL.get(architecture) if linux else None)
 
 
 def pool_module(target: Target) -> str:
@@ -84,36 +58,14 @@ def pool_module(target: Target) -> str:
 
 def pool_text(system: System) -> str:
     """The LLVM module of the pool for a system."""
-    declaration, pause = _PAUSES.get(system.architecture, ("", ""))
-    parts = [
-        _STATE,
-        declaration,
-        _FUTEX if system.futex is not None else _CONDITION,
-        _PARALLEL,
-        _RUN,
-        _WORKER,
-        _START,
-        _CONTROL,
-        local_memory_text(system.linux),
-    ]
+    parts = [_STATE, _PARALLEL, _RUN, _WORKER, _START, _CONTROL, local_memory_text(system.linux)]
     values = {
-        "PAUSE": pause,
         "SPINS": SPINS,
         "WAKE_WORK": WAKE_WORK,
         "CLOSE_CALLS": CLOSE_CALLS,
         "MOST": MOST_THREADS - 1,
-        "FUTEX": system.futex,
-        "MONOTONIC": 1 if system.linux else 6,
-        "SETMASK": 2 if system.linux else 3,
-        "KEEP_FAULTS": "\n".join(
-            f"  call i32 @sigdelset(ptr %blocked, i32 {int(number)})"
-            for number in (signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
-        ),
     }
-    text = "\n".join(parts)
-    for name, value in values.items():
-        text = text.replace(f"${name}$", str(value))
-    return text
+    return threads_text(system, parts, values)
 
 
 _STATE = """
@@ -130,66 +82,8 @@ _STATE = """
 @missed = internal global i64 0                ; work not shared because workers slept
 @before = internal global i64 0                ; when that was
 @handles = internal global [256 x i64] zeroinitializer
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(i64, ptr)
-declare i32 @pthread_sigmask(i32, ptr, ptr)
-declare i32 @sigfillset(ptr)
-declare i32 @sigdelset(ptr, i32)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @usleep(i32)
-"""
-
-# wait(place, expected): sleep while *place is expected, unless woken; wake(place, count)
-_FUTEX = """
-declare i64 @syscall(i64, ...)
-define internal void @wait(ptr %place, i32 %expected) nounwind {
-  call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %place, i64 128, i32 %expected, ptr null)
-  ret void
-}
-define internal void @wake(ptr %place, i32 %count) nounwind {
-  call i64 (i64, ...) @syscall(i64 $FUTEX$, ptr %place, i64 129, i32 %count)
-  ret void
-}
-define internal void @setup_waiting() nounwind {
-  ret void
-}
-"""
-
-_CONDITION = """
-@mutex = internal global [128 x i8] zeroinitializer, align 64
-@signal = internal global [128 x i8] zeroinitializer, align 64
-declare i32 @pthread_mutex_init(ptr, ptr)
-declare i32 @pthread_mutex_lock(ptr)
-declare i32 @pthread_mutex_unlock(ptr)
-declare i32 @pthread_cond_init(ptr, ptr)
-declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_broadcast(ptr)
-define internal void @wait(ptr %place, i32 %expected) nounwind {
-entry:
-  call i32 @pthread_mutex_lock(ptr @mutex)
-  br label %test
-test:
-  %now = load atomic i32, ptr %place seq_cst, align 4
-  %same = icmp eq i32 %now, %expected
-  br i1 %same, label %sleep, label %leave
-sleep:
-  call i32 @pthread_cond_wait(ptr @signal, ptr @mutex)
-  br label %test
-leave:
-  call i32 @pthread_mutex_unlock(ptr @mutex)
-  ret void
-}
-define internal void @wake(ptr %place, i32 %count) nounwind {
-  call i32 @pthread_mutex_lock(ptr @mutex)
-  call i32 @pthread_cond_broadcast(ptr @signal)
-  call i32 @pthread_mutex_unlock(ptr @mutex)
-  ret void
-}
-define internal void @setup_waiting() nounwind {
-  call i32 @pthread_mutex_init(ptr @mutex, ptr null)
-  call i32 @pthread_cond_init(ptr @signal, ptr null)
-  ret void
-}
 """
 
 _PARALLEL = """
@@ -448,6 +342,19 @@ define i64 @tetrax_pool_threads() nounwind {
 define i64 @tetrax_pool_workers() nounwind {
   %count = load atomic i64, ptr @started monotonic, align 8
   ret i64 %count
+}
+
+; keep the pool from working, if it is idle: until it is released, calls run their tasks themselves
+define i32 @tetrax_pool_hold() nounwind {
+  %pair = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
+  %got = extractvalue { i32, i1 } %pair, 1
+  %answer = zext i1 %got to i32
+  ret i32 %answer
+}
+
+define void @tetrax_pool_release() nounwind {
+  store atomic i32 0, ptr @busy release, align 4
+  ret void
 }
 
 define void @tetrax_pool_setup() nounwind {

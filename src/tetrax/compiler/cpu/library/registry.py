@@ -10,9 +10,18 @@ from tetrax.compiler.cpu.backend import link_library
 from tetrax.compiler.cpu.functions import function_of
 from tetrax.compiler.cpu.library.bidiagonal import bidiagonal_module, bidiagonal_symbols
 from tetrax.compiler.cpu.library.cholesky import cholesky_module, cholesky_symbols
+from tetrax.compiler.cpu.library.collectives import (
+    EXCHANGE_SYMBOLS,
+    REDUCED_TYPES,
+    exchange_module,
+    reduction_module,
+    reduction_symbols,
+)
 from tetrax.compiler.cpu.library.conquer import conquer_module, conquer_symbols
 from tetrax.compiler.cpu.library.conv import conv_module
 from tetrax.compiler.cpu.library.dense_vectors import turn_module, turn_symbols
+from tetrax.compiler.cpu.library.devices import DEVICE_SYMBOLS, devices_module
+from tetrax.compiler.cpu.library.devices_control import take_over as take_over_devices
 from tetrax.compiler.cpu.library.fft import fft_module, fft_symbols
 from tetrax.compiler.cpu.library.functions import function_module
 from tetrax.compiler.cpu.library.gemm import (
@@ -72,6 +81,12 @@ _LIBRARIES = (
         for type in (F32, F64)
     ),
     Library(MATHEMATICS_SYMBOLS, mathematics_module, optimise=True),
+    Library(DEVICE_SYMBOLS, devices_module, linked=take_over_devices),
+    Library(EXCHANGE_SYMBOLS, exchange_module, optimise=True),
+    *(
+        Library(reduction_symbols(type), partial(reduction_module, type), optimise=True)
+        for type in REDUCED_TYPES
+    ),
 )
 _HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
 

@@ -1,0 +1,433 @@
+"""What the devices of a group do at a meeting: reductions and exchanges of memory, as LLVM text.
+
+All take the device's record, the partition into groups, the site, an operand and a result, and
+answer 0, or 1 where the meeting does not come about:
+
+    tetrax_all_reduce_OP_TYPE(..., i64 count)      the result is the reduction of all operands
+    tetrax_reduce_scatter_OP_TYPE(..., i64 count)  that of block `rank` of all operands
+    tetrax_all_gather(..., i64 bytes)              block m is the operand of member m
+    tetrax_all_to_all(..., i64 bytes)              block m is block `rank` of the operand of m
+    tetrax_permute(..., i64 bytes, ptr sources)    the operand of member sources[rank] (i64), or
+                                                   zeros where that is negative
+
+The devices meet before, when all operands are there, and after, when nobody reads them any more.
+A sum of 2^n members is a tree of pairs, so its bits are those of the tree whoever adds which part
+of it; other numbers are split at the largest power of two below them. Each member reduces its own
+part of the elements and writes it to the results of all.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tetrax.compiler.cpu.library.device_layout import DEVICE_WORDS, GROUP_WORDS
+from tetrax.compiler.cpu.target import Target
+from tetrax.ir.kernel_types import F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ScalarType
+
+BLOCK = 4096
+"""Bytes that are reduced at a time: they stay in the first-level cache."""
+
+REDUCTIONS = ("sum", "max", "min")
+
+REDUCED_TYPES = (F32, F64, I8, I16, I32, I64, U8, U16, U32, U64)
+"""The types that are reduced as they are; others are converted before and after."""
+
+EXCHANGE_SYMBOLS = ("tetrax_all_gather", "tetrax_all_to_all", "tetrax_permute")
+
+
+def reduction_symbols(type: ScalarType) -> tuple[str, ...]:
+    """What the module of reductions of a type exports."""
+    return tuple(
+        f"tetrax_{kind}_{operation}_{type.name}"
+        for kind in ("all_reduce", "reduce_scatter")
+        for operation in REDUCTIONS
+    )
+
+
+def exchange_module(target: Target) -> str:
+    """The LLVM module of the exchanges."""
+    return _filled(_HEAD + _EXCHANGES)
+
+
+def reduction_module(type: ScalarType, target: Target) -> str:
+    """The LLVM module of the reductions of one type."""
+    size = type.bytes
+    lanes = target.natural_lanes(type.bits)
+    parts = [_HEAD, "declare i64 @llvm.ctlz.i64(i64, i1)"]
+    for operation in REDUCTIONS:
+        declaration, line = _combination(operation, type, lanes)
+        scalar_declaration, scalar_line = _combination(operation, type, 0)
+        text = _REDUCTION
+        for name, value in {
+            "OP": operation,
+            "NAME": type.name,
+            "TYPE": _llvm(type),
+            "VECTOR": f"<{lanes} x {_llvm(type)}>",
+            "SIZE": size,
+            "LANES": lanes,
+            "ELEMENTS": BLOCK // size,
+            "LINE": max(1, 64 // size),
+            "COMBINE_VECTOR": line,
+            "COMBINE": scalar_line,
+            "DECLARATIONS": "\n".join(sorted({declaration, scalar_declaration} - {""})),
+        }.items():
+            text = text.replace(f"${name}$", str(value))
+        parts.append(text)
+    return _filled("\n".join(parts))
+
+
+@cache
+def _combination(operation: str, type: ScalarType, lanes: int) -> tuple[str, str]:
+    """A declaration, and the instruction that makes %both of %a and %b."""
+    scalar = _llvm(type)
+    kind = f"<{lanes} x {scalar}>" if lanes else scalar
+    if operation == "sum":
+        return "", f"%both = {'fadd' if type.is_float else 'add'} {kind} %a, %b"
+    if type.is_float:
+        name = "maximum" if operation == "max" else "minimum"
+    else:
+        name = ("s" if type.is_signed else "u") + operation
+    suffix = scalar.replace("float", "f32").replace("double", "f64")
+    suffix = f"v{lanes}{suffix}" if lanes else suffix
+    called = f"@llvm.{name}.{suffix}"
+    return (
+        f"declare {kind} {called}({kind}, {kind})",
+        f"%both = call {kind} {called}({kind} %a, {kind} %b)",
+    )
+
+
+def _llvm(type: ScalarType) -> str:
+    if type.is_float:
+        return {4: "float", 8: "double"}[type.bytes]
+    return f"i{type.bits}"
+
+
+def _filled(text: str) -> str:
+    words = {**DEVICE_WORDS, **GROUP_WORDS, "BLOCK": BLOCK}
+    for name, value in words.items():
+        text = text.replace(f"${name}$", str(value))
+    return text
+
+
+_HEAD = """
+declare i32 @tetrax_devices_arrive(ptr, i64, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+define internal ptr @group(ptr %device, i64 %partition) alwaysinline nounwind {
+  %double = mul i64 %partition, 2
+  %at = add i64 %double, $MEMBERSHIPS$
+  %place = getelementptr ptr, ptr %device, i64 %at
+  %group = load ptr, ptr %place, align 8
+  ret ptr %group
+}
+
+define internal i64 @rank(ptr %device, i64 %partition) alwaysinline nounwind {
+  %double = mul i64 %partition, 2
+  %at = add i64 %double, 1
+  %word = add i64 %at, $MEMBERSHIPS$
+  %place = getelementptr i64, ptr %device, i64 %word
+  %rank = load i64, ptr %place, align 8
+  ret i64 %rank
+}
+
+define internal i64 @size(ptr %group) alwaysinline nounwind {
+  %place = getelementptr i64, ptr %group, i64 $SIZE$
+  %size = load i64, ptr %place, align 8
+  ret i64 %size
+}
+
+define internal ptr @operand(ptr %group, i64 %member) alwaysinline nounwind {
+  %words = mul i64 %member, 4
+  %at = add i64 %words, $MEMBERS$
+  %word = add i64 %at, 1
+  %place = getelementptr ptr, ptr %group, i64 %word
+  %operand = load ptr, ptr %place, align 8
+  ret ptr %operand
+}
+
+define internal ptr @result(ptr %group, i64 %member) alwaysinline nounwind {
+  %words = mul i64 %member, 4
+  %at = add i64 %words, $MEMBERS$
+  %word = add i64 %at, 2
+  %place = getelementptr ptr, ptr %group, i64 %word
+  %result = load ptr, ptr %place, align 8
+  ret ptr %result
+}
+
+; say where this device's operand and result are, and wait for the others
+define internal i32 @enter(ptr %device, i64 %partition, i64 %site, ptr %send, ptr %recv) nounwind {
+  %group = call ptr @group(ptr %device, i64 %partition)
+  %rank = call i64 @rank(ptr %device, i64 %partition)
+  %words = mul i64 %rank, 4
+  %at = add i64 %words, $MEMBERS$
+  %first = add i64 %at, 1
+  %second = add i64 %at, 2
+  %send_place = getelementptr ptr, ptr %group, i64 %first
+  %recv_place = getelementptr ptr, ptr %group, i64 %second
+  store ptr %send, ptr %send_place, align 8
+  store ptr %recv, ptr %recv_place, align 8
+  %twice = mul i64 %site, 2
+  %status = call i32 @tetrax_devices_arrive(ptr %device, i64 %partition, i64 %twice)
+  ret i32 %status
+}
+
+define internal i32 @leave(ptr %device, i64 %partition, i64 %site) nounwind {
+  %twice = mul i64 %site, 2
+  %odd = add i64 %twice, 1
+  %status = call i32 @tetrax_devices_arrive(ptr %device, i64 %partition, i64 %odd)
+  ret i32 %status
+}
+"""
+
+_EXCHANGES = """
+define i32 @tetrax_all_gather(ptr %device, i64 %partition, i64 %site,
+    ptr %send, ptr %recv, i64 %bytes) nounwind {
+entry:
+  %status = call i32 @enter(ptr %device, i64 %partition, i64 %site, ptr %send, ptr %recv)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %refuse, label %go
+refuse:
+  ret i32 1
+go:
+  %group = call ptr @group(ptr %device, i64 %partition)
+  %size = call i64 @size(ptr %group)
+  br label %turn
+turn:
+  %member = phi i64 [ 0, %go ], [ %next, %turn ]
+  %source = call ptr @operand(ptr %group, i64 %member)
+  %offset = mul i64 %member, %bytes
+  %target = getelementptr i8, ptr %recv, i64 %offset
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
+  %next = add i64 %member, 1
+  %more = icmp slt i64 %next, %size
+  br i1 %more, label %turn, label %done
+done:
+  %after = call i32 @leave(ptr %device, i64 %partition, i64 %site)
+  ret i32 %after
+}
+
+define i32 @tetrax_all_to_all(ptr %device, i64 %partition, i64 %site,
+    ptr %send, ptr %recv, i64 %bytes) nounwind {
+entry:
+  %status = call i32 @enter(ptr %device, i64 %partition, i64 %site, ptr %send, ptr %recv)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %refuse, label %go
+refuse:
+  ret i32 1
+go:
+  %group = call ptr @group(ptr %device, i64 %partition)
+  %rank = call i64 @rank(ptr %device, i64 %partition)
+  %size = call i64 @size(ptr %group)
+  %own = mul i64 %rank, %bytes
+  br label %turn
+turn:
+  %member = phi i64 [ 0, %go ], [ %next, %turn ]
+  %operand = call ptr @operand(ptr %group, i64 %member)
+  %source = getelementptr i8, ptr %operand, i64 %own
+  %offset = mul i64 %member, %bytes
+  %target = getelementptr i8, ptr %recv, i64 %offset
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
+  %next = add i64 %member, 1
+  %more = icmp slt i64 %next, %size
+  br i1 %more, label %turn, label %done
+done:
+  %after = call i32 @leave(ptr %device, i64 %partition, i64 %site)
+  ret i32 %after
+}
+
+define i32 @tetrax_permute(ptr %device, i64 %partition, i64 %site,
+    ptr %send, ptr %recv, i64 %bytes, ptr %sources) nounwind {
+entry:
+  %status = call i32 @enter(ptr %device, i64 %partition, i64 %site, ptr %send, ptr %recv)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %refuse, label %go
+refuse:
+  ret i32 1
+go:
+  %group = call ptr @group(ptr %device, i64 %partition)
+  %rank = call i64 @rank(ptr %device, i64 %partition)
+  %place = getelementptr i64, ptr %sources, i64 %rank
+  %source = load i64, ptr %place, align 8
+  %none = icmp slt i64 %source, 0
+  br i1 %none, label %clear, label %copy
+clear:
+  call void @llvm.memset.p0.i64(ptr %recv, i8 0, i64 %bytes, i1 false)
+  br label %done
+copy:
+  %operand = call ptr @operand(ptr %group, i64 %source)
+  call void @llvm.memcpy.p0.p0.i64(ptr %recv, ptr %operand, i64 %bytes, i1 false)
+  br label %done
+done:
+  %after = call i32 @leave(ptr %device, i64 %partition, i64 %site)
+  ret i32 %after
+}
+"""
+
+_REDUCTION = """
+$DECLARATIONS$
+; out = a op b, for some elements; out may be a
+define internal void @pair_$OP$(ptr noalias %other, ptr %first, ptr %out, i64 %count) nounwind {
+entry:
+  %whole = and i64 %count, -$LANES$
+  %some = icmp sgt i64 %whole, 0
+  br i1 %some, label %vector, label %rest
+vector:
+  %i = phi i64 [ 0, %entry ], [ %i_next, %vector ]
+  %place_a = getelementptr $TYPE$, ptr %first, i64 %i
+  %place_b = getelementptr $TYPE$, ptr %other, i64 %i
+  %place = getelementptr $TYPE$, ptr %out, i64 %i
+  %x = load $VECTOR$, ptr %place_a, align $SIZE$
+  %y = load $VECTOR$, ptr %place_b, align $SIZE$
+  %z = call $VECTOR$ @both_vector_$OP$($VECTOR$ %x, $VECTOR$ %y)
+  store $VECTOR$ %z, ptr %place, align $SIZE$
+  %i_next = add i64 %i, $LANES$
+  %more = icmp slt i64 %i_next, %whole
+  br i1 %more, label %vector, label %rest
+rest:
+  %left = icmp slt i64 %whole, %count
+  br i1 %left, label %single, label %leave
+single:
+  %j = phi i64 [ %whole, %rest ], [ %j_next, %single ]
+  %one_a = getelementptr $TYPE$, ptr %first, i64 %j
+  %one_b = getelementptr $TYPE$, ptr %other, i64 %j
+  %one = getelementptr $TYPE$, ptr %out, i64 %j
+  %u = load $TYPE$, ptr %one_a, align $SIZE$
+  %v = load $TYPE$, ptr %one_b, align $SIZE$
+  %w = call $TYPE$ @both_$OP$($TYPE$ %u, $TYPE$ %v)
+  store $TYPE$ %w, ptr %one, align $SIZE$
+  %j_next = add i64 %j, 1
+  %again = icmp slt i64 %j_next, %count
+  br i1 %again, label %single, label %leave
+leave:
+  ret void
+}
+
+define internal $VECTOR$ @both_vector_$OP$($VECTOR$ %a, $VECTOR$ %b) alwaysinline nounwind {
+  $COMBINE_VECTOR$
+  ret $VECTOR$ %both
+}
+
+define internal $TYPE$ @both_$OP$($TYPE$ %a, $TYPE$ %b) alwaysinline nounwind {
+  $COMBINE$
+  ret $TYPE$ %both
+}
+
+; reduce some elements, from element %at, of %members members from the %first-th, into %out
+define internal void @tree_$OP$(ptr %group, i64 %first, i64 %members, i64 %at, i64 %count,
+    ptr %out) nounwind {
+entry:
+  %operand = call ptr @operand(ptr %group, i64 %first)
+  %source = getelementptr $TYPE$, ptr %operand, i64 %at
+  switch i64 %members, label %split [ i64 1, label %copy
+                                      i64 2, label %two ]
+copy:
+  %bytes = mul i64 %count, $SIZE$
+  call void @llvm.memcpy.p0.p0.i64(ptr %out, ptr %source, i64 %bytes, i1 false)
+  ret void
+two:
+  %following = add i64 %first, 1
+  %second = call ptr @operand(ptr %group, i64 %following)
+  %other = getelementptr $TYPE$, ptr %second, i64 %at
+  call void @pair_$OP$(ptr %other, ptr %source, ptr %out, i64 %count)
+  ret void
+split:
+  ; the largest power of two below the number of members
+  %below = sub i64 %members, 1
+  %zeros = call i64 @llvm.ctlz.i64(i64 %below, i1 true)
+  %shift = sub i64 63, %zeros
+  %half = shl i64 1, %shift
+  %rest = sub i64 %members, %half
+  %middle = add i64 %first, %half
+  %block = alloca [$BLOCK$ x i8], align 64
+  call void @tree_$OP$(ptr %group, i64 %first, i64 %half, i64 %at, i64 %count, ptr %out)
+  call void @tree_$OP$(ptr %group, i64 %middle, i64 %rest, i64 %at, i64 %count, ptr %block)
+  call void @pair_$OP$(ptr %block, ptr %out, ptr %out, i64 %count)
+  ret void
+}
+
+define i32 @tetrax_all_reduce_$OP$_$NAME$(ptr %device, i64 %partition, i64 %site,
+    ptr %send, ptr %recv, i64 %count) nounwind {
+entry:
+  %block = alloca [$BLOCK$ x i8], align 64
+  %status = call i32 @enter(ptr %device, i64 %partition, i64 %site, ptr %send, ptr %recv)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %refuse, label %go
+refuse:
+  ret i32 1
+go:
+  %group = call ptr @group(ptr %device, i64 %partition)
+  %rank = call i64 @rank(ptr %device, i64 %partition)
+  %size = call i64 @size(ptr %group)
+  ; parts are whole cache lines
+  %rounded = add i64 %count, $LINE$
+  %lines_up = sub i64 %rounded, 1
+  %lines = sdiv i64 %lines_up, $LINE$
+  %lines_more = add i64 %lines, %size
+  %lines_all = sub i64 %lines_more, 1
+  %part_lines = sdiv i64 %lines_all, %size
+  %part = mul i64 %part_lines, $LINE$
+  %start = mul i64 %rank, %part
+  %end_full = add i64 %start, %part
+  %short = icmp slt i64 %end_full, %count
+  %end = select i1 %short, i64 %end_full, i64 %count
+  br label %blocks
+blocks:
+  %at = phi i64 [ %start, %go ], [ %at_next, %shared ]
+  %more = icmp slt i64 %at, %end
+  br i1 %more, label %one, label %done
+one:
+  %left = sub i64 %end, %at
+  %fits = icmp slt i64 %left, $ELEMENTS$
+  %now = select i1 %fits, i64 %left, i64 $ELEMENTS$
+  call void @tree_$OP$(ptr %group, i64 0, i64 %size, i64 %at, i64 %now, ptr %block)
+  %bytes = mul i64 %now, $SIZE$
+  br label %share
+share:
+  %member = phi i64 [ 0, %one ], [ %next, %share ]
+  %result = call ptr @result(ptr %group, i64 %member)
+  %target = getelementptr $TYPE$, ptr %result, i64 %at
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %block, i64 %bytes, i1 false)
+  %next = add i64 %member, 1
+  %others = icmp slt i64 %next, %size
+  br i1 %others, label %share, label %shared
+shared:
+  %at_next = add i64 %at, %now
+  br label %blocks
+done:
+  %after = call i32 @leave(ptr %device, i64 %partition, i64 %site)
+  ret i32 %after
+}
+
+define i32 @tetrax_reduce_scatter_$OP$_$NAME$(ptr %device, i64 %partition, i64 %site,
+    ptr %send, ptr %recv, i64 %count) nounwind {
+entry:
+  %status = call i32 @enter(ptr %device, i64 %partition, i64 %site, ptr %send, ptr %recv)
+  %failed = icmp ne i32 %status, 0
+  br i1 %failed, label %refuse, label %go
+refuse:
+  ret i32 1
+go:
+  %group = call ptr @group(ptr %device, i64 %partition)
+  %rank = call i64 @rank(ptr %device, i64 %partition)
+  %size = call i64 @size(ptr %group)
+  %start = mul i64 %rank, %count
+  br label %blocks
+blocks:
+  %at = phi i64 [ 0, %go ], [ %at_next, %one ]
+  %more = icmp slt i64 %at, %count
+  br i1 %more, label %one, label %done
+one:
+  %left = sub i64 %count, %at
+  %fits = icmp slt i64 %left, $ELEMENTS$
+  %now = select i1 %fits, i64 %left, i64 $ELEMENTS$
+  %from = add i64 %start, %at
+  %target = getelementptr $TYPE$, ptr %recv, i64 %at
+  call void @tree_$OP$(ptr %group, i64 0, i64 %size, i64 %from, i64 %now, ptr %target)
+  %at_next = add i64 %at, %now
+  br label %blocks
+done:
+  %after = call i32 @leave(ptr %device, i64 %partition, i64 %site)
+  ret i32 %after
+}
+"""

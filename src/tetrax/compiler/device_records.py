@@ -1,0 +1,175 @@
+"""The records by which native code knows the devices of a program, and where they meet.
+
+`cpu/library/devices.py` says what the words mean. All records of a program are one piece of memory,
+every record on cache lines of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tetrax import errors
+from tetrax.compiler.cpu.library import device_layout as layout
+from tetrax.compiler.cpu.library.devices import MOST_DEVICES
+from tetrax.compiler.device_groups import Groups, Meetings
+from tetrax.runtime.native_functions import address_of
+from tetrax.runtime.threads import available_cores, worker_count
+
+_LINE = 8  # words of a cache line
+PATIENCE = 3000
+"""Pauses before a device that waits sleeps, where every device has a core of its own."""
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """The program of one device, as its launch needs it."""
+
+    entry: int
+    context: int
+    inputs: int
+    outputs: int
+    constants: int
+    arena_bytes: int
+
+
+class _Memory:
+    """Hands out cache lines of one piece of memory, in words."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def take(self, words: int) -> int:
+        place, self.size = self.size, self.size + -(-words // _LINE) * _LINE
+        return place
+
+
+class DeviceRecords:
+    """The records of the devices `positions` (in the mesh) of this process."""
+
+    def __init__(self, code: DeviceCode, meetings: Meetings, positions: Sequence[int]) -> None:
+        memory = _Memory()
+        count = len(positions)
+        if count > MOST_DEVICES:
+            raise ValueError(f"{count} devices in one process; at most {MOST_DEVICES}")
+        self._meetings = meetings
+        self._launch = memory.take(layout.LAUNCH_WORDS["END"])
+        device_list = memory.take(count)
+        table = code.inputs + code.outputs + code.constants + 1
+        words = layout.DEVICE_WORDS["MEMBERSHIPS"] + 2 * len(meetings.partitions)
+        self._devices = {
+            position: (memory.take(words), memory.take(table)) for position in positions
+        }
+        groups = [
+            (number, group, memory.take(layout.GROUP_WORDS["MEMBERS"] + 4 * len(group)))
+            for number, partition in enumerate(meetings.partitions)
+            for group in partition
+            if any(position in self._devices for position in group)
+        ]
+        group_list = memory.take(max(1, len(groups)))
+        held = np.zeros(memory.size + _LINE, np.int64)
+        self._base = address_of(held)
+        skipped = -self._base % 64 // 8
+        self._words = held[skipped:]
+        self._base += 8 * skipped
+        self._fill_launch(code, count, device_list, len(groups), group_list)
+        for index, (position, (place, own_table)) in enumerate(self._devices.items()):
+            self._words[device_list + index] = self._address(place)
+            self._fill_device(place, position, own_table)
+        for index, (number, group, place) in enumerate(groups):
+            self._words[group_list + index] = self._address(place)
+            self._fill_group(number, group, place)
+
+    @property
+    def address(self) -> int:
+        """The address of the launch record."""
+        return self._address(self._launch)
+
+    def _address(self, place: int) -> int:
+        return self._base + 8 * place
+
+    def _set(self, place: int, names: dict[str, int], **values: int) -> None:
+        for name, value in values.items():
+            self._words[place + names[name]] = value
+
+    def _fill_launch(
+        self, code: DeviceCode, count: int, device_list: int, groups: int, group_list: int
+    ) -> None:
+        self._set(
+            self._launch,
+            layout.LAUNCH_WORDS,
+            DEVICES=count,
+            ENTRY=code.entry,
+            CONTEXT=code.context,
+            INPUTS=code.inputs,
+            OUTPUTS=code.outputs,
+            CONSTANTS=code.constants,
+            STRIDE=code.arena_bytes,
+            PATIENCE=PATIENCE if count <= available_cores() else 1,
+            HOLD=int(count >= worker_count()),
+            GROUPS=groups,
+            GROUP_LIST=self._address(group_list),
+            DEVICE_LIST=self._address(device_list),
+        )
+
+    def _fill_device(self, place: int, position: int, table: int) -> None:
+        self._set(
+            place,
+            layout.DEVICE_WORDS,
+            LAUNCH=self.address,
+            INDEX=position,
+            TABLE=self._address(table),
+        )
+        coordinates = self._meetings.axes.coordinates(position)
+        first = place + layout.DEVICE_WORDS["COORDINATES"]
+        last = place + layout.DEVICE_WORDS["MEMBERSHIPS"]
+        self._words[first:last].view(np.int32)[: len(coordinates)] = coordinates
+
+    def _fill_group(self, number: int, group: Sequence[int], place: int) -> None:
+        self._set(place, layout.GROUP_WORDS, SIZE=len(group))
+        for rank, position in enumerate(group):
+            device, _ = self._devices[position]
+            self._words[place + layout.GROUP_WORDS["MEMBERS"] + 4 * rank] = self._address(device)
+            membership = device + layout.DEVICE_WORDS["MEMBERSHIPS"] + 2 * number
+            self._words[membership : membership + 2] = self._address(place), rank
+
+    def failure(self) -> errors.CollectiveError | None:
+        """Why the last launch failed, unless one of the devices has an error of its own."""
+        get = lambda name: int(self._words[self._launch + layout.LAUNCH_WORDS[name]])
+        reason = get("FAILED")
+        if reason == layout.NO_THREADS:
+            return errors.CollectiveError(
+                f"the system gives no threads for {len(self._devices)} devices of this process"
+            )
+        where = f"device {get('DEVICE_B')} waits in {self._site(get('SITE_B'))}"
+        if reason == layout.MISSING:
+            return errors.CollectiveError(
+                f"devices wait for each other for ever: {where}, but device {get('DEVICE_A')} "
+                f"{self._absence(get('DEVICE_A'))}. All devices must run the same collectives in "
+                "the same order: look for a cond or while_loop around one whose predicate differs "
+                "between devices"
+            )
+        if reason == layout.MISMATCH:
+            return errors.CollectiveError(
+                f"devices of one group meet in different collectives: {where}, but device "
+                f"{get('DEVICE_A')} is in {self._site(get('SITE_A'))}. All devices must run the "
+                "same collectives in the same order"
+            )
+        return None
+
+    def _absence(self, position: int) -> str:
+        device, _ = self._devices[position]
+        if int(self._words[device + layout.DEVICE_WORDS["STATE"]]):
+            return f"waits in {self._site(int(self._words[device + layout.DEVICE_WORDS['SITE']]))}"
+        return "has ended or waits elsewhere"
+
+    def _site(self, number: int) -> str:
+        """A site in words; native code counts the two halves of a meeting."""
+        if not 0 <= number // 2 < len(self._meetings.sites):
+            return "no collective"
+        site = self._meetings.sites[number // 2]
+        return f"{site.routine}{site.line}"
+
+
+__all__ = ["DeviceCode", "DeviceRecords", "Groups"]

@@ -1,0 +1,97 @@
+"""A program that several devices run at once, each on its own data: one native call for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from tetrax.compiler.cpu.library.registry import library_address
+from tetrax.compiler.device_groups import DeviceAxes, Meetings
+from tetrax.compiler.device_records import DeviceCode, DeviceRecords
+from tetrax.compiler.executable import Executable
+from tetrax.compiler.pipeline import compile_device_program
+from tetrax.ir.program import ClosedProgram
+from tetrax.runtime.native_call import FAILED, Runner
+
+_ALIGNMENT = 64
+
+
+class DevicesExecutable(Executable):
+    """The program of one device for each device of this process.
+
+    Operands are those of the first device, then those of the second, and so on; results too.
+    """
+
+    def __init__(self, local: Executable, meetings: Meetings, positions: Sequence[int]) -> None:
+        count, operands = len(positions), len(local.in_avals)
+        stride = -(-local.arena_bytes // _ALIGNMENT) * _ALIGNMENT
+        launch = library_address("tetrax_devices_launch")
+        assert launch is not None
+        super().__init__(
+            launch,
+            local.in_avals * count,
+            local.out_avals * count,
+            [],
+            stride * count,
+            [],
+            keep=local.code,
+            sources=[
+                None if source is None else device * operands + source
+                for device in range(count)
+                for source in local.sources
+            ],
+        )
+        self.local = local
+        self.constants = local.constants
+        code = DeviceCode(
+            local.address,
+            local.context,
+            operands,
+            len(local.out_avals),
+            len(local.constants),
+            stride,
+        )
+        self.records = DeviceRecords(code, meetings, positions)
+        self.context = self.records.address
+        # Exceptions of host functions, which several threads run.
+        local.failures = []
+
+    @property
+    def held(self) -> Any:
+        return self.local, self.records
+
+    @cached_property
+    def run(self) -> Runner:
+        """Runs the program; raises what a device raised, or CollectiveError."""
+        runner = self._runner(single=False)
+
+        def run(*args: Any) -> Any:
+            outs = runner(*args)
+            if outs is FAILED:
+                raise self._exception()
+            return outs
+
+        return run
+
+    def _exception(self) -> BaseException:
+        failures = self.local.failures
+        assert failures is not None
+        if failures:
+            first = failures[0]
+            failures.clear()
+            return first
+        failure = self.records.failure()
+        assert failure is not None, "devices reported a failure without a reason"
+        return failure
+
+
+def compile_for_devices(
+    closed: ClosedProgram,
+    axes: DeviceAxes,
+    positions: Sequence[int],
+    donated: Sequence[int] = (),
+) -> DevicesExecutable:
+    """Machine code of the program of one device, for the devices at `positions` of the mesh."""
+    local, meetings = compile_device_program(closed, axes, donated)
+    return DevicesExecutable(local, meetings, positions)
