@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("higher_order",),
     (
         *("lax", "numpy", "scipy", "random", "nn", "image", "flatten_util", "debug", "profiler"),
-        *("segment", "export", "interop", "distributed"),
+        *("segment", "sharding", "export", "interop", "distributed"),
     ),
     ("experimental",),
     ("compat",),

@@ -35,6 +35,9 @@ from tetrax import (
 from tetrax import (
     segment as segment,
 )
+from tetrax import (
+    sharding as sharding,
+)
 from tetrax.config import (
     Config,
     check_tracer_leaks,
@@ -65,11 +68,17 @@ from tetrax.runtime.devices import (
     default_backend,
     device_count,
     devices,
+    host_count,
+    host_id,
+    host_ids,
     local_device_count,
     local_devices,
     process_count,
     process_index,
+    process_indices,
 )
+from tetrax.runtime.mesh_context import make_mesh, set_mesh
+from tetrax.runtime.partition_spec import P
 from tetrax.runtime.placement import (
     block_until_ready,
     copy_to_host_async,
@@ -78,6 +87,8 @@ from tetrax.runtime.placement import (
     live_arrays,
     typeof,
 )
+from tetrax.runtime.shard import Shard
+from tetrax.runtime.shardings import NamedSharding
 from tetrax.tracing.source import named_scope
 from tetrax.transforms.derivatives import (
     grad,
@@ -97,7 +108,10 @@ __version__: str
 __all__ = [
     "Array",
     "Device",
+    "NamedSharding",
+    "P",
     "ShapeDtypeStruct",
+    "Shard",
     "block_until_ready",
     "check_tracer_leaks",
     "checking_leaks",
@@ -130,6 +144,9 @@ __all__ = [
     "float0",
     "grad",
     "hessian",
+    "host_count",
+    "host_id",
+    "host_ids",
     "io_callback",
     "jacfwd",
     "jacobian",
@@ -144,6 +161,7 @@ __all__ = [
     "local_devices",
     "log_compiles",
     "make_jaxpr",
+    "make_mesh",
     "make_user_context",
     "named_call",
     "named_scope",
@@ -152,8 +170,11 @@ __all__ = [
     "numpy_rank_promotion",
     "process_count",
     "process_index",
+    "process_indices",
     "pure_callback",
     "remat",
+    "set_mesh",
+    "sharding",
     "threefry_partitionable",
     "tree",
     "tree_util",

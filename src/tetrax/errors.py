@@ -15,6 +15,9 @@
     ├── TypePromotionError (ValueError)           dtypes without a common dtype
     ├── InPlaceAssignmentError (TypeError)        x[0] = 1 on an immutable array
     ├── DonatedBufferError (RuntimeError)         an array that was given away or deleted
+    ├── NotAddressableError (RuntimeError)        an array of which other processes hold parts
+    ├── IndivisibleError (ValueError)             a size that does not divide over devices
+    ├── DuplicateSpecError (ValueError)           a mesh axis that is used for two dimensions
     ├── PytreeError (ValueError)                  trees that do not fit or cannot be flattened
     ├── InconclusiveDimensionOperation            a question about sizes that has no one answer
     ├── MissingRule (NotImplementedError)         an operation lacks a rule that is needed
@@ -36,8 +39,10 @@ __all__ = [
     "CollectiveError",
     "ConcretizationTypeError",
     "DonatedBufferError",
+    "DuplicateSpecError",
     "InPlaceAssignmentError",
     "InconclusiveDimensionOperation",
+    "IndivisibleError",
     "JAXIndexError",
     "JAXTypeError",
     "JaxRuntimeError",
@@ -46,6 +51,7 @@ __all__ = [
     "KeyReuseError",
     "MissingRule",
     "NonConcreteBooleanIndexError",
+    "NotAddressableError",
     "ProgramError",
     "PytreeError",
     "ShapeError",
@@ -246,6 +252,18 @@ class DonatedBufferError(TetraxError, RuntimeError):
 
     Use the array that the call returned, or do not donate the argument.
     """
+
+
+class NotAddressableError(TetraxError, RuntimeError):
+    """The value of an array was needed, of which devices of other processes hold parts."""
+
+
+class IndivisibleError(TetraxError, ValueError):
+    """A dimension was to be cut over devices into parts that would not be equal."""
+
+
+class DuplicateSpecError(TetraxError, ValueError):
+    """A sharding uses one mesh axis for more than one dimension."""
 
 
 class PytreeError(TetraxError, ValueError):

@@ -218,8 +218,8 @@ def _with_check(runner: Runner) -> Runner:
 
 
 def as_type(array: Array, aval: ShapedArray) -> Array:
-    """The array with the weak type that a program was compiled for."""
-    if array.aval is aval:
+    """The array in one piece, with the weak type that a program was compiled for."""
+    if array.aval is aval and type(array) is Array:
         return array
     assert array.aval.same_type(aval), f"compiled for {aval}, called with {array.aval}"
     return Array(array._value, aval)

@@ -29,7 +29,8 @@ from tetrax.config import Settings, config, settings, settings_now
 from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array, as_value
-from tetrax.runtime.devices import Device, Sharding
+from tetrax.runtime.devices import Device
+from tetrax.runtime.shardings import Sharding
 from tetrax.tracing.staging import stage
 from tetrax.tracing.trace import EVAL_TRACE, state
 from tetrax.tracing.value import Value

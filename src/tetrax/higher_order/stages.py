@@ -12,8 +12,9 @@ from tetrax.compiler.executable import Executable, as_type, take_exception
 from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import as_value
-from tetrax.runtime.devices import SingleDeviceSharding, default_device
+from tetrax.runtime.devices import default_device
 from tetrax.runtime.native_call import FAILED, MISMATCH
+from tetrax.runtime.shardings import SingleDeviceSharding
 
 inspect = lazy_module("tetrax.compiler.inspect")
 pipeline = lazy_module("tetrax.compiler.pipeline")

@@ -10,15 +10,16 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tetrax import dtypes, errors
 from tetrax.config import config
 from tetrax.ir.types import ShapedArray, storage_dtype
-from tetrax.runtime.devices import Device, SingleDeviceSharding, default_device
+from tetrax.runtime.devices import Device, default_device
 from tetrax.runtime.native_functions import address_of
+from tetrax.runtime.shard import Shard
+from tetrax.runtime.shardings import Sharding, SingleDeviceSharding
 from tetrax.tracing.value import Value
 
 
@@ -170,7 +171,7 @@ class Array(Value):
         return {self.device}
 
     @property
-    def sharding(self) -> SingleDeviceSharding:
+    def sharding(self) -> Sharding:
         return SingleDeviceSharding(self.device)
 
     @property
@@ -189,9 +190,13 @@ class Array(Value):
 
     @property
     def addressable_shards(self) -> list[Shard]:
-        return [Shard(self.device, tuple(slice(None) for _ in self.aval.shape), 0, self)]
+        if self._owner is _DELETED:
+            self._npy  # noqa: B018  raises
+        return [Shard(self.device, self.sharding, self.aval.shape, self)]
 
-    global_shards = addressable_shards
+    @property
+    def global_shards(self) -> list[Shard]:
+        return self.addressable_shards
 
     def addressable_data(self, index: int) -> Array:
         return self.addressable_shards[index].data
@@ -272,14 +277,14 @@ _LATE: dict[str, Callable[[Array], Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Shard:
-    """The part of an array that one device holds."""
+def late_slot(array: Array, name: str) -> Any:
+    """The slot of an array that is filled at its first use, or AttributeError."""
+    return Array.__getattr__(array, name)
 
-    device: Device
-    index: tuple
-    replica_id: int
-    data: Array
+
+def is_deleted_owner(owner: Any) -> bool:
+    """Whether that `_owner` says that the array is deleted."""
+    return owner is _DELETED
 
 
 _new = object.__new__

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, tree
 from tetrax.runtime.array import Array, as_value
-from tetrax.runtime.devices import Device, Sharding, SingleDeviceSharding, devices
+from tetrax.runtime.devices import Device, devices
+from tetrax.runtime.shardings import Sharding, SingleDeviceSharding
 from tetrax.tracing.trace import Tracer
 from tetrax.tracing.value import Value, get_aval
 

@@ -62,7 +62,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.errors": ("tetrax.errors",),
     "jax.dtypes": ("tetrax.dtypes",),
     "jax.config": (),
-    "jax.sharding": (),
+    "jax.sharding": ("tetrax.sharding",),
     "jax.typing": (),
     "jax.core": (),
     "jax.extend": (),
@@ -77,6 +77,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.stages": (),
     "jax.api_util": (),
     "jax.experimental": ("tetrax.experimental",),
+    "jax.experimental.mesh_utils": ("tetrax.experimental.mesh_utils",),
     "jax.experimental.checkify": ("tetrax.experimental.checkify",),
     "jax.ops": ("tetrax.segment",),
     "jax.profiler": (),
@@ -131,10 +132,6 @@ EXTRAS: dict[str, dict[str, Any]] = {
     "jax.typing": {
         "ArrayLike": "tetrax.numpy:ArrayLike",
         "DTypeLike": "tetrax.numpy:DTypeLike",
-    },
-    "jax.sharding": {
-        "Sharding": "tetrax.runtime.devices:Sharding",
-        "SingleDeviceSharding": "tetrax.runtime.devices:SingleDeviceSharding",
     },
     "jax.stages": {
         "Traced": "tetrax.higher_order.stages:Traced",
