@@ -8,7 +8,7 @@ from typing import Any
 from tetrax.ir.control import Inline
 from tetrax.ir.program import ClosedProgram, Effects
 from tetrax.ir.types import ShapedArray
-from tetrax.tracing.primitive import Primitive, rule
+from tetrax.tracing.primitive import Primitive, as_programs_say, rule
 from tetrax.tracing.symbolic import Zero, is_undefined
 from tetrax.tracing.trace import Tracer, current_trace
 from tetrax.transforms.jvp import jvp_program
@@ -24,6 +24,8 @@ class Call(Primitive):
 
     def shape(self, *avals: ShapedArray, jaxpr: ClosedProgram, **params: Any) -> list[ShapedArray]:
         return jaxpr.out_avals
+
+    varying = as_programs_say
 
     def effects(self, *avals: ShapedArray, jaxpr: ClosedProgram, **params: Any) -> Effects:
         return jaxpr.effects

@@ -8,6 +8,7 @@ from typing import Any
 from tetrax import tree
 from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
+from tetrax.ops.collective import pvary_p
 from tetrax.ops.convert import convert_element_type
 from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.value import get_aval
@@ -57,8 +58,8 @@ def settle_carry(
     """Stage a loop's body; a weakly typed initial carry takes the type that the body gives it.
 
     `trace(carry types)` stages the body (carry first, then `extra_avals`). Returns the program,
-    what `trace` said of the trees, and the initial carry. Types only go from weak to strong, so
-    this ends.
+    what `trace` said of the trees, and the initial carry. Types only go from weak to strong, and
+    from equal to varying, so this ends.
     """
     leaves = list(leaves)
     while True:
@@ -86,12 +87,16 @@ def retyped(closed: ClosedProgram, in_avals: Sequence[ShapedArray]) -> ClosedPro
 def promote_weak_carry(
     init_leaves: Sequence[Any], out_avals: Sequence[ShapedArray]
 ) -> list[Any] | None:
-    """Initial carries in the types of the loop's results, where only weak ones change."""
+    """Initial carries in the types of the loop's results, where only weak ones change, or along
+    which axes of devices they vary.
+    """
     changed = False
     result = []
     for leaf, out in zip(init_leaves, out_avals, strict=True):
         aval = get_aval(leaf)
         if aval.weak_type and aval.shape == out.shape and aval != out and not out.weak_type:
             leaf, changed = convert_element_type(leaf, out.dtype), True
+        if out.vma - aval.vma:
+            leaf, changed = pvary_p.bind(leaf, axes=tuple(out.vma - aval.vma)), True
         result.append(leaf)
     return result if changed else None

@@ -16,7 +16,7 @@ from tetrax.ops.base import TestFacts, register
 from tetrax.ops.convert import optimization_barrier_p
 from tetrax.ops.structure import Linear
 from tetrax.runtime.array import as_value
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, as_programs_say
 from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero, is_undefined
 from tetrax.tracing.trace import current_trace
@@ -37,6 +37,8 @@ class Checkpoint(Primitive):
 
     def shape(self, *avals: ShapedArray, jaxpr: ClosedProgram, **params: Any):
         return jaxpr.out_avals
+
+    varying = as_programs_say
 
     def effects(self, *avals: ShapedArray, jaxpr: ClosedProgram, **params: Any) -> Effects:
         return jaxpr.effects

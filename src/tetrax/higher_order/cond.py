@@ -9,11 +9,12 @@ import numpy as np
 from tetrax import dtypes, tree
 from tetrax.config import config
 from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
-from tetrax.higher_order.carry import check_same_types
+from tetrax.higher_order.carry import check_same_types, retyped
 from tetrax.ir.control import Branch
 from tetrax.ir.program import NO_EFFECTS, ClosedProgram, Effects, fresh_vars
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.bits_and_compare import eq
+from tetrax.ops.collective import pvary_p
 from tetrax.ops.convert import convert_element_type
 from tetrax.ops.select import clamp, select_n
 from tetrax.ops.structure import batch_at, broadcast_in_dim, zeros
@@ -44,7 +45,12 @@ class Cond(Primitive):
     multiple_results = True
 
     def shape(self, index: ShapedArray, *operands: ShapedArray, branches: Branches, **params: Any):
-        return branches[0].out_avals
+        rows = zip(*(branch.out_avals for branch in branches), strict=True)
+        return [row[0].varying(frozenset().union(*(a.vma for a in row))) for row in rows]
+
+    def varying(self, avals, outs, params):
+        """Devices may take different branches."""
+        return [out.varying(out.vma | avals[0].vma) for out in outs]
 
     def effects(self, *avals: ShapedArray, branches: Branches, **params: Any) -> Effects:
         return frozenset().union(*(b.effects for b in branches)) if branches else NO_EFFECTS
@@ -294,6 +300,12 @@ def _conditional(
     _check_branches(what, branches, staged, trees)
     programs, consts = join_consts(staged)
     programs = _same_weak_types(programs)
+    varies = tuple(get_aval(index).vma)
+    if varies:
+        # Nothing that devices must do together may be left to branches that some of them take.
+        consts, leaves = ([pvary_p.bind(x, axes=varies) for x in xs] for xs in (consts, leaves))
+        in_avals = [get_aval(x) for x in (*consts, *leaves)]
+        programs = tuple(retyped(program, in_avals) for program in programs)
     outs = cond_p.bind(index, *consts, *leaves, branches=programs)
     return tree.unflatten(trees[0], outs)
 

@@ -16,7 +16,7 @@ from tetrax.ir.types import ShapedArray
 from tetrax.ops.base import instantiate
 from tetrax.ops.structure import batch_at, reduce_sum
 from tetrax.runtime.array import as_value
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, as_programs_say
 from tetrax.tracing.source import current_source
 from tetrax.tracing.staging import StagingTrace, evaluate_closed, stage
 from tetrax.tracing.symbolic import Zero
@@ -62,6 +62,8 @@ class CustomCall(Primitive):
 
     def shape(self, *avals: ShapedArray, call_jaxpr: ClosedProgram, **params: Any):
         return call_jaxpr.out_avals
+
+    varying = as_programs_say
 
     def effects(self, *avals: ShapedArray, call_jaxpr: ClosedProgram, **params: Any) -> Effects:
         return call_jaxpr.effects
@@ -241,6 +243,8 @@ class CustomLin(Primitive):
 
     def shape(self, *avals: ShapedArray, out_avals: tuple[ShapedArray, ...], **params: Any):
         return list(out_avals)
+
+    varying = as_programs_say
 
     def transpose(self, cts, *operands, bwd, num_res, residual_tree, out_tree, in_avals, **params):
         residuals = operands[:num_res]

@@ -294,7 +294,7 @@ class Jitted:
         self, call: tuple[Settings, Any, Any], leaves: list[Any], args: tuple, kwargs: dict
     ) -> Staged:
         """The program for a call of these settings, static arguments, structure and leaves."""
-        axes = tuple(state.axis_sizes.items()) if state.axis_sizes else None
+        axes = (*state.axis_sizes.items(), state.tracked_axes) if state.axis_sizes else None
         key = (*call, axes, *[x.aval for x in leaves])
         staged = self._cache.get(key)
         if staged is None:

@@ -16,7 +16,7 @@ from tetrax.ops.arithmetic import neg, sub
 from tetrax.ops.base import instantiate
 from tetrax.ops.structure import batch_at
 from tetrax.runtime.array import as_value
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, as_programs_say
 from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.symbolic import Zero, is_undefined
 from tetrax.tracing.value import get_aval
@@ -55,6 +55,8 @@ class LinearSolve(Primitive):
     def shape(self, *avals: ShapedArray, jaxprs: Programs, const_lengths: Lengths):
         # The solution has the type of b; solve may give auxiliary results after it.
         return jaxprs.solve.out_avals
+
+    varying = as_programs_say
 
     def effects(self, *avals: ShapedArray, jaxprs: Programs, const_lengths: Lengths) -> Effects:
         return jaxprs.solve.effects

@@ -20,7 +20,7 @@ from tetrax.ops.slicing import index_in_dim
 from tetrax.ops.structure import batch_at, move_axis, reshape, zeros
 from tetrax.runtime.array import as_value
 from tetrax.tracebacks import boundary
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, as_programs_say
 from tetrax.tracing.staging import stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero, is_undefined
 from tetrax.tracing.trace import current_trace
@@ -42,6 +42,8 @@ class Scan(Primitive):
         outs = jaxpr.out_avals
         stacked = [a.update(shape=(length, *a.shape)) for a in outs[num_carry:]]
         return [*outs[:num_carry], *stacked]
+
+    varying = as_programs_say
 
     def effects(self, *avals: ShapedArray, jaxpr: ClosedProgram, **params: Any) -> Effects:
         return jaxpr.effects

@@ -19,12 +19,13 @@ from tetrax.ir.program import ClosedProgram, Effects
 from tetrax.ops.arithmetic import add
 from tetrax.ops.base import instantiate
 from tetrax.ops.bits_and_compare import lt
+from tetrax.ops.collective import pvary_p
 from tetrax.ops.reduce import reduce_or
 from tetrax.ops.select import select
 from tetrax.ops.structure import batch_at, broadcast_in_dim, move_axis
 from tetrax.runtime.array import as_value, make_array
 from tetrax.tracebacks import boundary
-from tetrax.tracing.primitive import Primitive
+from tetrax.tracing.primitive import Primitive, as_programs_say
 from tetrax.tracing.staging import evaluate_closed, stage
 from tetrax.tracing.symbolic import Zero
 from tetrax.tracing.trace import current_trace, is_concrete
@@ -47,6 +48,8 @@ class While(Primitive):
 
     def shape(self, *avals, cond_jaxpr, body_jaxpr, cond_nconsts, body_nconsts, max_steps=None):
         return body_jaxpr.out_avals
+
+    varying = as_programs_say
 
     def effects(self, *avals: Any, cond_jaxpr, body_jaxpr, **params: Any) -> Effects:
         return cond_jaxpr.effects | body_jaxpr.effects
@@ -375,6 +378,12 @@ def while_loop(
         flatten_function(cond_fun, in_tree), avals, debug_info(cond_fun, (init_val,), {})
     )
     _check_condition(cond_fun, condition, cond_tree)
+    varies = condition.out_avals[0].vma
+    if any(varies - aval.vma for aval in avals):
+        # Devices may stop after different numbers of turns.
+        leaves = [pvary_p.bind(x, axes=tuple(varies)) for x in leaves]
+        init_val = tree.unflatten(carry_tree, leaves)
+        return while_loop(cond_fun, body_fun, init_val, max_steps=max_steps)
     condition, cond_consts = hoist_consts(condition)
     body, body_consts = hoist_consts(with_weak_types(body, [a.weak_type for a in avals]))
     outs = while_p.bind(

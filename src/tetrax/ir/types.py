@@ -21,12 +21,17 @@ class AbstractValue:
 
     __slots__ = ()
 
+    # Names of the axes of devices along which the value may differ, where that is tracked.
+    vma: frozenset[Any] = frozenset()
+
     def at_least_strong(self) -> AbstractValue:
         return self
 
 
 class ShapedArray(AbstractValue):
     """Shape, dtype and weak type of an array; equal types are one and the same object.
+
+    Inside `shard_map` a type also says along which axes of devices the value varies.
 
     So types are compared and hashed by identity, which every cache of compiled code relies on.
 
@@ -36,13 +41,21 @@ class ShapedArray(AbstractValue):
     True
     """
 
-    __slots__ = ("__weakref__", "dtype", "shape", "weak_type")
+    __slots__ = ("__weakref__", "dtype", "shape", "vma", "weak_type")
 
     shape: Shape
     dtype: Any
     weak_type: bool
 
-    def __new__(cls, shape: Sequence[int], dtype: Any, weak_type: bool = False) -> ShapedArray:
+    def __new__(
+        cls,
+        shape: Sequence[int],
+        dtype: Any,
+        weak_type: bool = False,
+        vma: frozenset[Any] = frozenset(),
+    ) -> ShapedArray:
+        if vma:
+            return _find_or_make(shape, dtype, weak_type, vma)
         try:
             # The commonest call: all three are in their canonical form.
             found = _types[shape, dtype, weak_type]()
@@ -53,7 +66,7 @@ class ShapedArray(AbstractValue):
         return _find_or_make(shape, dtype, weak_type)
 
     def __reduce__(self) -> tuple:
-        return ShapedArray, (self.shape, self.dtype, self.weak_type)
+        return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma)
 
     @property
     def ndim(self) -> int:
@@ -67,12 +80,23 @@ class ShapedArray(AbstractValue):
         return total
 
     def update(self, **changes: Any) -> ShapedArray:
-        fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type}
+        fields = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "weak_type": self.weak_type,
+            "vma": self.vma,
+        }
         fields.update(changes)
         return ShapedArray(**fields)
 
     def strong(self) -> ShapedArray:
-        return ShapedArray(self.shape, self.dtype) if self.weak_type else self
+        return ShapedArray(self.shape, self.dtype, False, self.vma) if self.weak_type else self
+
+    def varying(self, names: frozenset[Any]) -> ShapedArray:
+        """The type of such a value that varies along `names`."""
+        if names == self.vma:
+            return self
+        return ShapedArray(self.shape, self.dtype, self.weak_type, names)
 
     strip_weak_type = strong
 
@@ -80,12 +104,12 @@ class ShapedArray(AbstractValue):
         return self.strong()
 
     def to_tangent_aval(self) -> ShapedArray:
-        return ShapedArray(self.shape, tangent_dtype(self.dtype), self.weak_type)
+        return ShapedArray(self.shape, tangent_dtype(self.dtype), self.weak_type, self.vma)
 
     to_cotangent_aval = to_tangent_aval
 
     def same_type(self, other: AbstractValue) -> bool:
-        """Equal but for the weak type."""
+        """Equal but for the weak type and for what it varies along."""
         return (
             isinstance(other, ShapedArray)
             and self.shape == other.shape
@@ -94,7 +118,8 @@ class ShapedArray(AbstractValue):
 
     def str_short(self, short_dtypes: bool = False) -> str:
         name = short_dtype_name(self.dtype) if short_dtypes else self.dtype.name
-        return f"{name}[{','.join(map(str, self.shape))}]"
+        varies = f"{{V:({','.join(sorted(map(str, self.vma)))})}}" if self.vma else ""
+        return f"{name}[{','.join(map(str, self.shape))}]{varies}"
 
     def __len__(self) -> int:
         if not self.shape:
@@ -132,17 +157,21 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def _find_or_make(shape: Sequence[int], dtype: Any, weak_type: bool) -> ShapedArray:
-    """The type in the table that equals these three, whatever form they have."""
+def _find_or_make(
+    shape: Sequence[int], dtype: Any, weak_type: bool, vma: frozenset[Any] = frozenset()
+) -> ShapedArray:
+    """The type in the table that equals these, whatever form they have."""
     dtype = dtype if type(dtype) in _DTYPE_CLASSES else dtypes.numpy_dtype(dtype)
-    key = (tuple([_extent(n) for n in shape]), dtype, bool(weak_type))
+    fields = (tuple([_extent(n) for n in shape]), dtype, bool(weak_type))
+    key = (*fields, frozenset(vma)) if vma else fields
     with _lock:
         while _gone:
             dead = _gone.popleft()
             if _types.get(dead.key) is dead:
                 del _types[dead.key]
         made = object.__new__(ShapedArray)
-        made.shape, made.dtype, made.weak_type = key
+        made.shape, made.dtype, made.weak_type = fields
+        made.vma = frozenset(vma)
         new = _Reference(made, _gone.append)
         new.key = key
         reference = _types.get(key)

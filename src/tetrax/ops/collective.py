@@ -7,7 +7,7 @@ rearrangement along it. Under `pmap` and `shard_map` it is one of devices, and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from tetrax.ops.structure import (
 )
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.symbolic import Zero
+from tetrax.tracing.trace import state
 from tetrax.tracing.value import get_aval
 
 
@@ -85,6 +86,10 @@ class AllReduce(Collective):
         ]
         return outs, pushed
 
+    def varying(self, avals, outs, params):
+        names = self.names(params)
+        return [out.varying(a.vma.difference(names)) for a, out in zip(avals, outs, strict=True)]
+
     def transpose(self, cts, *operands, axes, axis_index_groups=None):
         positional = [a for a in axes if isinstance(a, int)]
         names = tuple(a for a in axes if not isinstance(a, int))
@@ -93,8 +98,12 @@ class AllReduce(Collective):
             if type(ct) is Zero:
                 results.append(Zero(x.aval))
                 continue
-            if names:
-                (ct,) = self.bind(ct, axes=names, axis_index_groups=axis_index_groups)
+            tracked = tuple(name for name in names if name in x.aval.vma)
+            rest = tuple(name for name in names if name not in x.aval.vma)
+            if tracked:
+                ct = pvary_p.bind(ct, axes=tracked)
+            if rest:
+                (ct,) = self.bind(ct, axes=rest, axis_index_groups=axis_index_groups)
             if positional:
                 kept = [i for i in range(x.aval.ndim) if i not in positional]
                 ct = broadcast_in_dim(ct, x.aval.shape, kept)
@@ -143,11 +152,44 @@ pmax_p = AllReduce("max", reduce_max)
 pmin_p = AllReduce("min", reduce_min)
 
 
+class Pvary(Collective):
+    """A value that is the same along some axes of devices as one that may differ there."""
+
+    def shape(self, x, *, axes):
+        return x.varying(x.vma.union(axes))
+
+    def varying(self, avals, outs, params):
+        return list(outs)
+
+    def jvp(self, primals, tangents, *, axes):
+        return _linear_jvp(self, primals, tangents, {"axes": axes})
+
+    def transpose(self, ct, x, *, axes):
+        return [Zero(x.aval) if type(ct) is Zero else sum_over(ct, set(axes) - x.aval.vma)]
+
+    def batch_axis(self, axis, operands, dims, *, axes):
+        return self.bind(operands[0], axes=axes), dims[0]
+
+    def expansion(self, avals: Sequence[ShapedArray], params: dict) -> ClosedProgram:
+        return as_program(lambda x, axes: [x], avals, params)
+
+
+pvary_p = Pvary("pvary")
+
+
+def sum_over(x: Any, names: Iterable[Any]) -> Any:
+    """The sum of `x` over named axes of devices."""
+    ordered = tuple(sorted(names, key=str))
+    if not ordered:
+        return x
+    return psum_p.bind(x, axes=ordered, axis_index_groups=None)[0]
+
+
 class AxisIndex(Collective):
     """The position along a named axis, int32."""
 
     def shape(self, *, axis_name: AxisName):
-        return ShapedArray((), np.int32)
+        return ShapedArray((), np.int32, False, state.tracked_axes & {axis_name})
 
     def structure(self, avals: Sequence[ShapedArray], *, axis_name: AxisName) -> Position:
         return Position(axis_name)

@@ -20,11 +20,12 @@ from tetrax.ops.collective import (
     ppermute_p,
     psum_p,
     psum_scatter_p,
+    pvary_p,
 )
 from tetrax.ops.collective_native import AxisName, names_of
 from tetrax.ops.structure import full
 from tetrax.runtime.array import as_value
-from tetrax.tracing.trace import axis_size_of
+from tetrax.tracing.trace import axis_size_of, state
 from tetrax.tracing.value import get_aval
 
 
@@ -51,6 +52,12 @@ def _group_size(groups: tuple[tuple[int, ...], ...] | None, axis_name: AxisName)
     return len(groups[0])
 
 
+def _varying(x: Any, axes: Sequence[Any]) -> Any:
+    """`x` as a value that may differ along the axes, where types say so."""
+    missing = tuple(a for a in axes if a in state.tracked_axes and a not in get_aval(x).vma)
+    return pvary_p.bind(x, axes=missing) if missing else x
+
+
 def _reduce_tree(primitive: AllReduce, x: Any, axis_name: AxisName, groups: Any) -> Any:
     axes = names_of(axis_name)
     axis_size_of(tuple(a for a in axes if not isinstance(a, int)))
@@ -62,6 +69,7 @@ def _reduce_tree(primitive: AllReduce, x: Any, axis_name: AxisName, groups: Any)
             for leaf in leaves
         ]
     frozen = _frozen(groups, axis_name)
+    leaves = [_varying(leaf, axes) for leaf in leaves]
     return tree.unflatten(treedef, primitive.bind(*leaves, axes=axes, axis_index_groups=frozen))
 
 
@@ -122,7 +130,7 @@ def all_gather(
     size = _group_size(groups, axis_name)
 
     def one(leaf: Any) -> Any:
-        leaf = as_value(leaf)
+        leaf = _varying(as_value(leaf), names_of(axis_name))
         dimension = ax.canonical_axis(axis, get_aval(leaf).ndim + (not tiled))
         return all_gather_p.bind(
             leaf,
@@ -149,7 +157,7 @@ def psum_scatter(
     size = _group_size(groups, axis_name)
 
     def one(leaf: Any) -> Any:
-        leaf = as_value(leaf)
+        leaf = _varying(as_value(leaf), names_of(axis_name))
         dimension = ax.canonical_axis(scatter_dimension, get_aval(leaf).ndim)
         extent = get_aval(leaf).shape[dimension]
         if (tiled and extent % size) or (not tiled and extent != size):
@@ -177,7 +185,10 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     if len({s for s, _ in pairs}) != len(pairs) or len({d for _, d in pairs}) != len(pairs):
         raise ValueError(f"ppermute sources and destinations must be unique, got {pairs}")
     return tree.map(
-        lambda leaf: ppermute_p.bind(as_value(leaf), axis_name=axis_name, perm=pairs), x
+        lambda leaf: ppermute_p.bind(
+            _varying(as_value(leaf), names_of(axis_name)), axis_name=axis_name, perm=pairs
+        ),
+        x,
     )
 
 
@@ -203,7 +214,7 @@ def all_to_all(
     size = _group_size(groups, axis_name)
 
     def one(leaf: Any) -> Any:
-        leaf = as_value(leaf)
+        leaf = _varying(as_value(leaf), names_of(axis_name))
         split = ax.canonical_axis(split_axis, get_aval(leaf).ndim)
         concat = ax.canonical_axis(concat_axis, get_aval(leaf).ndim)
         extent = get_aval(leaf).shape[split]
@@ -234,3 +245,24 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
     """The value of element `source` along the named axis, for all."""
     gathered = all_gather(x, axis_name)
     return tree.map(lambda leaf: leaf[source], gathered)
+
+
+def pvary(x: Any, axis_name: AxisName) -> Any:
+    """`x` as a value that may differ along the named axes; its elements stay what they are.
+
+    Under `shard_map` types say along which axes values vary. What does not is the same for all
+    devices, and its cotangents are summed over them.
+    """
+    return pcast(x, axis_name, to="varying")
+
+
+def pcast(x: Any, axis_name: AxisName | None = None, *, to: str) -> Any:
+    """`x` with a type that says it varies along the named axes (`to="varying"`).
+
+    Raises ValueError for another `to`.
+    """
+    if to != "varying":
+        raise ValueError(f"pcast only supports to='varying', got {to!r}")
+    names = () if axis_name is None else names_of(axis_name)
+    axis_size_of(names)
+    return tree.map(lambda leaf: _varying(as_value(leaf), names), x)

@@ -1,6 +1,7 @@
 """`Primitive`: an operation and the vocabulary of its rules.
 
     shape(*avals, **params)                  types of the results; raises ShapeError on misuse
+    varying(avals, outs, params)             the same, with the axes along which devices differ
     reference(*arrays, **params)             the value, by NumPy/SciPy, for eager calls and tests
     prepared(avals, params)                  the same as a function of the arrays, made per types
     jvp(primals, tangents, **params)         (result, tangent of the result)
@@ -33,6 +34,13 @@ from tetrax.tracing.trace import state
 def rule(method: Any) -> Any:
     """Marks a rule: operations override it with the operands and parameters that they have."""
     return method
+
+
+def as_programs_say(
+    primitive: Primitive, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
+) -> list[ShapedArray]:
+    """`Primitive.varying` of operations that hold programs, whose types say it already."""
+    return list(outs)
 
 
 class Primitive:
@@ -148,7 +156,19 @@ class Primitive:
     def out_avals(self, avals: Sequence[ShapedArray], params: dict) -> list[ShapedArray]:
         """Result types as a list, whatever `multiple_results` says."""
         out = self.shape(*avals, **params)
-        return list(out) if self.multiple_results else [out]
+        outs = list(out) if self.multiple_results else [out]
+        for aval in avals:
+            if aval.vma:
+                return self.varying(avals, outs, params)
+        return outs
+
+    @rule
+    def varying(
+        self, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
+    ) -> list[ShapedArray]:
+        """Result types that say along which axes of devices the results vary: those of operands."""
+        names = frozenset().union(*(aval.vma for aval in avals))
+        return [out.varying(names) for out in outs]
 
     def missing(self, rule: str) -> errors.MissingRule:
         try:

@@ -159,6 +159,8 @@ EVAL_TRACE = EvalTrace()
 class _ThreadState(threading.local):
     trace: Trace = EVAL_TRACE
     axis_sizes: Mapping[Any, int] = MappingProxyType({})
+    # The axes of devices for which types say whether values vary along them.
+    tracked_axes: frozenset[Any] = frozenset()
 
 
 state = _ThreadState()
@@ -176,14 +178,15 @@ def current_trace(trace: Trace) -> Iterator[Trace]:
 
 
 @contextmanager
-def named_axes(sizes: dict[Any, int]) -> Iterator[None]:
-    """Make axis names known to collectives traced inside."""
-    before = state.axis_sizes
-    state.axis_sizes = {**before, **sizes}
+def named_axes(sizes: Mapping[Any, int], tracked: bool = False) -> Iterator[None]:
+    """Make axis names known to collectives traced inside; `tracked`: types say what varies."""
+    before = state.axis_sizes, state.tracked_axes
+    state.axis_sizes = {**before[0], **sizes}
+    state.tracked_axes = before[1] | sizes.keys() if tracked else before[1] - sizes.keys()
     try:
         yield
     finally:
-        state.axis_sizes = before
+        state.axis_sizes, state.tracked_axes = before
 
 
 def axis_size_of(name: Any) -> int:

@@ -7,9 +7,11 @@ from typing import Any
 
 from tetrax.ir.program import ClosedProgram, Literal, Program, Var
 from tetrax.ops.base import add_tangents, instantiate
+from tetrax.ops.collective import sum_over
 from tetrax.tracing.source import inherit_source
 from tetrax.tracing.staging import stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero, is_undefined
+from tetrax.tracing.value import get_aval
 from tetrax.transforms.program_cache import cached_on_program
 
 
@@ -81,6 +83,10 @@ def _read(values: dict[Var, Any], atom: Any) -> Any:
 
 def _accumulate(pending: dict[Var, Any], linear: set[Var], atom: Any, ct: Any) -> None:
     if isinstance(atom, Var) and atom in linear and type(ct) is not Zero:
+        # What is the same for all devices was used by all of them: their cotangents are summed.
+        extra = get_aval(ct).vma - atom.aval.vma
+        if extra:
+            ct = sum_over(ct, extra)
         pending[atom] = add_tangents(pending[atom], ct) if atom in pending else ct
 
 

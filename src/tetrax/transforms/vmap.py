@@ -39,7 +39,8 @@ class BatchTracer(Tracer):
         self.value = value
         self.dim = dim
         aval = get_aval(value)
-        self.aval = ShapedArray(ax.without(aval.shape, (dim,)), aval.dtype, aval.weak_type)
+        shape = ax.without(aval.shape, (dim,))
+        self.aval = ShapedArray(shape, aval.dtype, aval.weak_type, aval.vma)
 
     def describe(self) -> str:
         size = get_aval(self.value).shape[self.dim]
