@@ -63,6 +63,13 @@ from tetrax.higher_order.inspect import closure_convert, eval_shape, make_jaxpr
 from tetrax.higher_order.jit import jit
 from tetrax.higher_order.stages import ShapeDtypeStruct
 from tetrax.runtime.array import Array
+from tetrax.runtime.array_from_parts import (
+    device_put_replicated,
+    device_put_sharded,
+    make_array_from_callback,
+    make_array_from_process_local_data,
+    make_array_from_single_device_arrays,
+)
 from tetrax.runtime.devices import (
     Device,
     default_backend,
@@ -133,6 +140,8 @@ __all__ = [
     "device_count",
     "device_get",
     "device_put",
+    "device_put_replicated",
+    "device_put_sharded",
     "devices",
     "disable_jit",
     "dtypes",
@@ -160,6 +169,9 @@ __all__ = [
     "local_device_count",
     "local_devices",
     "log_compiles",
+    "make_array_from_callback",
+    "make_array_from_process_local_data",
+    "make_array_from_single_device_arrays",
     "make_jaxpr",
     "make_mesh",
     "make_user_context",

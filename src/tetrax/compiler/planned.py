@@ -30,6 +30,7 @@ from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array, as_value
 from tetrax.runtime.devices import Device
+from tetrax.runtime.partition_spec import PartitionSpec
 from tetrax.runtime.shardings import Sharding
 from tetrax.tracing.staging import stage
 from tetrax.tracing.trace import EVAL_TRACE, state
@@ -178,7 +179,7 @@ def _typed(values: tuple) -> tuple:
 def _is_special(static: tuple, kwargs: dict) -> bool:
     """Whether a call places its result or warns, which a plan would not do."""
     values = (*static, *kwargs.values())
-    if any(isinstance(value, Device | Sharding) for value in values):
+    if any(isinstance(value, Device | Sharding | PartitionSpec) for value in values):
         return True
     if config.numpy_rank_promotion == "warn":
         return True

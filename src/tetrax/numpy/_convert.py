@@ -14,6 +14,7 @@ from tetrax.ir.types import ShapedArray
 from tetrax.numpy._promote import check_arraylike, convert, to_array, user_dtype
 from tetrax.numpy._typing import PYTHON_SCALARS, Array, ArrayLike, Device, DTypeLike
 from tetrax.runtime.array import ALWAYS_CANONICAL, make_array, wrap
+from tetrax.runtime.placement import put_array
 from tetrax.tracing.trace import is_concrete
 from tetrax.tracing.value import Value
 
@@ -110,13 +111,9 @@ def placed(x: Array, device: Device, out_sharding: Any = None) -> Array:
     target = device if device is not None else out_sharding
     if target is None:
         return x
-    return lax.with_sharding_constraint(x, target) if out_sharding is not None else _put(x, target)
-
-
-def _put(x: Array, device: Device) -> Array:
     if isinstance(x, Value) and is_concrete(x):
-        return make_array(np.asarray(x), weak_type=x.weak_type, device=device)
-    return x
+        return put_array(x, target)
+    return lax.with_sharding_constraint(x, target) if out_sharding is not None else x
 
 
 def _from_object(x: Any, dtype: np.dtype | None) -> Array:

@@ -9,28 +9,74 @@ import numpy as np
 from tetrax import dtypes, tree
 from tetrax.runtime.array import Array, as_value
 from tetrax.runtime.devices import Device, devices
-from tetrax.runtime.shardings import Sharding, SingleDeviceSharding
+from tetrax.runtime.mesh_context import current_mesh
+from tetrax.runtime.partition_spec import PartitionSpec
+from tetrax.runtime.resharding import put_on_device, put_on_sharding, renewed
+from tetrax.runtime.sharded_array import ShardedArray
+from tetrax.runtime.shardings import NamedSharding, Sharding
 from tetrax.tracing.trace import Tracer
 from tetrax.tracing.value import Value, get_aval
 
+_TARGETS = (Device, Sharding, PartitionSpec, str)
+
 
 def device_put(
-    x: Any, device: Any = None, *, src: Any = None, donate: bool = False, may_alias: Any = None
+    x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
 ) -> Any:
-    """The tree `x` as arrays on `device` (a Device, a sharding, or a tree of them).
+    """The tree `x` as arrays on `device`: a Device, a sharding, or a tree of them.
+
+    With `donate` the arrays of `x` are deleted. Raises ValueError for shapes that a sharding does
+    not fit.
 
     >>> device_put(np.arange(2))
     Array([0, 1], dtype=int32)
     """
-    if device is None or isinstance(device, Device | Sharding | str):
-        return tree.map(lambda leaf: _put(leaf, device), x)
+    simple = device is None or isinstance(device, _TARGETS)
+    if simple and not donate:
+        target = _target(device)
+        return tree.map(lambda leaf: _put(leaf, target), x)
     leaves, treedef = tree.flatten(x)
     targets = tree.flatten_axes("device_put device", treedef, device)
-    placed = [_put(leaf, target) for leaf, target in zip(leaves, targets, strict=True)]
+    gifts = tree.flatten_axes("device_put donate", treedef, donate)
+    aliases = tree.flatten_axes("device_put may_alias", treedef, may_alias)
+    placed = []
+    for leaf, target, gift, alias in zip(leaves, targets, gifts, aliases, strict=True):
+        if gift and alias:
+            raise ValueError("may_alias and donate cannot be True at the same time.")
+        value = _put(leaf, _target(target))
+        placed.append(_taken(leaf, value) if gift else value)
     return tree.unflatten(treedef, placed)
 
 
-def _put(leaf: Any, device: Any) -> Any:
+def _taken(leaf: Any, value: Any) -> Any:
+    """`value`, after its source has been deleted."""
+    if not isinstance(leaf, Array) or value is leaf:
+        return value
+    kept = renewed(value)
+    leaf.delete()
+    return kept
+
+
+def _target(device: Any) -> Device | Sharding | None:
+    """What a target given by the user means. Raises ValueError for other objects."""
+    if device is None or isinstance(device, Device | Sharding):
+        return device
+    if isinstance(device, PartitionSpec):
+        mesh = current_mesh()
+        if mesh.empty:
+            raise ValueError(
+                "Please set a mesh via `tetrax.set_mesh` if a PartitionSpec is passed to device_put"
+            )
+        return NamedSharding(mesh, device)
+    if isinstance(device, str):
+        return devices(device)[0]
+    raise ValueError(
+        "device_put only accepts None, a Device, a tetrax.sharding.Sharding, or a tree of these. "
+        f"Received invalid value: {device!r:.200}"
+    )
+
+
+def _put(leaf: Any, target: Device | Sharding | None) -> Any:
     if isinstance(leaf, Tracer):
         return leaf
     try:
@@ -40,21 +86,22 @@ def _put(leaf: Any, device: Any) -> Any:
             f"Cannot interpret value of type {type(leaf)} as an abstract array; it does not have a "
             "dtype attribute"
         ) from None
-    target = _device_of(device)
     if target is None or not isinstance(value, Array):
         return value
-    return Array(value._value, value.aval, target)
+    return placed_array(value, target)
 
 
-def _device_of(device: Any) -> Device | None:
-    if device is None or isinstance(device, Device):
-        return device
-    if isinstance(device, SingleDeviceSharding):
-        return device.device
-    if isinstance(device, str):
-        return devices(device)[0]
-    owned = sorted(device.device_set, key=lambda d: d.id)
-    return owned[0]
+def placed_array(array: Array, target: Device | Sharding) -> Array:
+    """The array on a device or laid out as a sharding says."""
+    if isinstance(target, Device):
+        return put_on_device(array, target)
+    return put_on_sharding(array, target)
+
+
+def put_array(array: Array, target: Any) -> Array:
+    """The array on whatever `device_put` takes as its target."""
+    found = _target(target)
+    return array if found is None else placed_array(array, found)
 
 
 def device_get(x: Any) -> Any:
@@ -88,8 +135,10 @@ def copy_to_host_async(x: Any) -> Any:
 
 
 def live_arrays(platform: str | None = None) -> list[Array]:
-    """All arrays that are alive and not deleted."""
-    return [x for x in gc.get_objects() if type(x) is Array and not x.is_deleted()]
+    """All arrays that are alive and not deleted; the parts of others are left out."""
+    found = [x for x in gc.get_objects() if isinstance(x, Array) and not x.is_deleted()]
+    parts = {id(part) for x in found if isinstance(x, ShardedArray) for part in x._shards}
+    return [x for x in found if id(x) not in parts]
 
 
 def typeof(x: Any) -> Any:

@@ -173,8 +173,9 @@ def make_sharded(aval: ShapedArray, sharding: Sharding, shards: Sequence[Array])
     return array
 
 
-def whole(array: Array) -> Array:
-    """The array as one piece: what code for one device takes in place of a sharded array."""
-    if type(array) is Array:
-        return array
-    return Array(array._npy, array.aval)
+def whole_if_known(array: ShardedArray) -> np.ndarray | None:
+    """All elements in one piece, if they have been put together already."""
+    try:
+        return Array._npy.__get__(array)  # type: ignore[attr-defined]
+    except AttributeError:
+        return None
