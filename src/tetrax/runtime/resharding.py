@@ -33,6 +33,7 @@ def put_on_sharding(array: Array, sharding: Sharding) -> Array:
     """The array laid out as the sharding says. Raises ValueError if it does not fit the shape."""
     if isinstance(sharding, SingleDeviceSharding):
         return put_on_device(array, sharding.device)
+    sharding.check_compatible_aval(array.aval.shape)
     if isinstance(array, ShardedArray):
         if array._sharding == sharding:
             return array

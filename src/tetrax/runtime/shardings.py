@@ -122,7 +122,6 @@ class Sharding:
 
     def check_compatible_aval(self, aval_shape: Sequence[int]) -> None:
         """Raise ValueError if arrays of that shape have too few dimensions for this sharding."""
-        self.tiling(len(aval_shape))
 
 
 class ShardLayout:
@@ -153,14 +152,16 @@ def shard_layout(sharding: Sharding, shape: tuple[int, ...]) -> ShardLayout:
         part.append(size // count)
     indices: dict[Device, Index] = {}
     replica_ids: dict[Device, int] = {}
+    # By where the parts begin, which says more than the tile only for dimensions of size 0.
     holders: dict[tuple[int, ...], int] = {}
     for device, position in zip(sharding.device_tuple, tiling.positions, strict=True):
+        starts = tuple(at * size for at, size in zip(position, part, strict=True))
         indices[device] = tuple(
-            slice(None) if count == 1 else slice(at * size, (at + 1) * size)
-            for at, size, count in zip(position, part, tiling.counts, strict=True)
+            slice(None) if count == 1 else slice(start, start + size)
+            for start, size, count in zip(starts, part, tiling.counts, strict=True)
         )
-        replica_ids[device] = holders.get(position, 0)
-        holders[position] = replica_ids[device] + 1
+        replica_ids[device] = holders.get(starts, 0)
+        holders[starts] = replica_ids[device] + 1
     return ShardLayout(tuple(part), indices, replica_ids)
 
 
@@ -278,14 +279,12 @@ class NamedSharding(Sharding):
         return found
 
     def _new_tiling(self, ndim: int) -> Tiling:
-        entries = self.spec.partitions
+        entries, sizes = self.spec.partitions, self.mesh.sizes
+        # What cuts nothing may stand for dimensions that are not there; `device_put` is stricter.
+        while len(entries) > ndim and all(sizes[axis] == 1 for axis in axes_of(entries[-1])):
+            entries = entries[:-1]
         if len(entries) > ndim:
-            scalar = " For scalars the PartitionSpec should be P()" if ndim == 0 else ""
-            raise ValueError(
-                f"{self} is only valid for values of rank at least {len(entries)}, but was applied "
-                f"to a value of rank {ndim}.{scalar}"
-            )
-        sizes = self.mesh.sizes
+            raise self._too_few_dimensions(ndim)
         places = np.indices(self.mesh.axis_sizes).reshape(len(sizes), -1)
         by_name = dict(zip(self.mesh.axis_names, places, strict=True))
         devices = places.shape[1]
@@ -295,6 +294,17 @@ class NamedSharding(Sharding):
                 counts[dimension] *= sizes[axis]
                 positions[:, dimension] = positions[:, dimension] * sizes[axis] + by_name[axis]
         return Tiling(tuple(counts), tuple(map(tuple, positions.tolist())))
+
+    def check_compatible_aval(self, aval_shape: Sequence[int]) -> None:
+        if len(self.spec) > len(aval_shape):
+            raise self._too_few_dimensions(len(aval_shape))
+
+    def _too_few_dimensions(self, ndim: int) -> ValueError:
+        scalar = " For scalars the PartitionSpec should be P()" if ndim == 0 else ""
+        return ValueError(
+            f"{self} is only valid for values of rank at least {len(self.spec)}, but was applied "
+            f"to a value of rank {ndim}.{scalar}"
+        )
 
     def explain(self, dimension: int) -> str:
         entry = self.spec.partitions[dimension]
