@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("higher_order",),
     (
         *("lax", "numpy", "scipy", "random", "nn", "image", "flatten_util", "debug", "profiler"),
-        *("segment", "sharding", "export", "interop", "distributed"),
+        *("segment", "sharding", "padding", "export", "interop", "distributed"),
     ),
     ("experimental",),
     ("compat",),

@@ -61,7 +61,10 @@ from tetrax.higher_order.contexts import clear_caches, ensure_compile_time_eval,
 from tetrax.higher_order.custom_derivatives import custom_gradient, custom_jvp, custom_vjp
 from tetrax.higher_order.inspect import closure_convert, eval_shape, make_jaxpr
 from tetrax.higher_order.jit import jit
+from tetrax.higher_order.pmap import pmap
+from tetrax.higher_order.shard_map import shard_map
 from tetrax.higher_order.stages import ShapeDtypeStruct
+from tetrax.padding import pad_to_devices, unpad
 from tetrax.runtime.array import Array
 from tetrax.runtime.array_from_parts import (
     device_put_replicated,
@@ -180,17 +183,21 @@ __all__ = [
     "numpy",
     "numpy_dtype_promotion",
     "numpy_rank_promotion",
+    "pad_to_devices",
+    "pmap",
     "process_count",
     "process_index",
     "process_indices",
     "pure_callback",
     "remat",
     "set_mesh",
+    "shard_map",
     "sharding",
     "threefry_partitionable",
     "tree",
     "tree_util",
     "typeof",
+    "unpad",
     "value_and_grad",
     "vjp",
     "vmap",

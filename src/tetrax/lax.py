@@ -24,6 +24,7 @@ from tetrax.higher_order.scan import (
     scan,
     scan_p,
 )
+from tetrax.higher_order.sharding_constraint import with_sharding_constraint
 from tetrax.higher_order.while_loop import (
     fori_loop,
     while_loop,
@@ -102,6 +103,7 @@ from tetrax.ops.collective_functions import (
     axis_index,
     axis_size,
     pbroadcast,
+    pcast,
     pmax,
     pmean,
     pmin,
@@ -110,6 +112,7 @@ from tetrax.ops.collective_functions import (
     psum,
     psum_scatter,
     pswapaxes,
+    pvary,
 )
 from tetrax.ops.contract import (
     batch_matmul,

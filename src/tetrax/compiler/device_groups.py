@@ -28,6 +28,13 @@ class DeviceAxes:
             total *= size
         return total
 
+    def product(self, names: Sequence[Any]) -> int:
+        """How many devices there are along some axes."""
+        total = 1
+        for name in names:
+            total *= self.sizes[self.index(name)]
+        return total
+
     def index(self, name: Any) -> int:
         """The place of an axis. Raises NameError for a name that is none."""
         if name not in self.names:

@@ -32,6 +32,8 @@ class DeviceCode:
     outputs: int
     constants: int
     arena_bytes: int
+    # Small programs that do not meet are done one after another before threads would have begun.
+    serial: bool = False
 
 
 class _Memory:
@@ -108,6 +110,7 @@ class DeviceRecords:
             STRIDE=code.arena_bytes,
             PATIENCE=PATIENCE if count <= available_cores() else 1,
             HOLD=int(count >= worker_count()),
+            SERIAL=int(code.serial),
             GROUPS=groups,
             GROUP_LIST=self._address(group_list),
             DEVICE_LIST=self._address(device_list),

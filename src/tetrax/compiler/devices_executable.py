@@ -51,6 +51,7 @@ class DevicesExecutable(Executable):
             len(local.out_avals),
             len(local.constants),
             stride,
+            serial=not meetings.sites and local.is_short,
         )
         self.records = DeviceRecords(code, meetings, positions)
         self.context = self.records.address

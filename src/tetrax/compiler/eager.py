@@ -16,9 +16,10 @@ from tetrax import dtypes
 from tetrax._lazy import lazy_module
 from tetrax.compiler import kept
 from tetrax.compiler.executable import Executable
+from tetrax.compiler.meshes import meshes_in
 from tetrax.compiler.references import LATER, NEVER, NOW, Run, reference_run, when_to_compile
-from tetrax.config import config, settings, settings_now
-from tetrax.ir.control import Inline
+from tetrax.config import config, settings, settings_now, trace_context
+from tetrax.ir.control import Constraint, Inline, Manual
 from tetrax.ir.program import ClosedProgram, Literal
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array, as_value
@@ -29,6 +30,7 @@ from tetrax.tracing.value import Value
 
 # Programs that never compile anything need no compiler.
 pipeline = lazy_module("tetrax.compiler.pipeline")
+sharded = lazy_module("tetrax.compiler.sharded")
 
 _LIMIT = 20_000
 CALLS_BEFORE_COMPILING = 4
@@ -44,14 +46,51 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict) -> Any:
     """The value of `primitive` on concrete operands. Raises UnexpectedTracerError for others."""
     arrays: list[Any] = [x if type(x) is Array else _operand(x) for x in args]
     now = settings_now[0] or settings()
-    if primitive.reference is None and primitive.structure is not None:
-        outs: Any = _run_compiled(primitive, arrays, params)
+    if not _ON_ONE_DEVICE.issuperset(map(type, arrays)):
+        outs: Any = _run_sharded(primitive, arrays, params)
+    elif primitive.reference is None and primitive.structure is not None:
+        outs = _run_compiled(primitive, arrays, params)
     else:
         plan = _plan(primitive, now, arrays, params)
         outs = plan(arrays)
     if not now.direct and (config.debug_nans or config.debug_infs):
         check_special(primitive.name, outs if primitive.multiple_results else [outs])
     return outs
+
+
+_ON_ONE_DEVICE = frozenset([Array])
+
+
+def _run_sharded(primitive: Primitive, arrays: Sequence[Array], params: dict) -> Any:
+    """Run the operation on arrays of which some are cut over devices."""
+    avals = [x.aval for x in arrays]
+    structure = primitive.structure
+    described = None if structure is None else structure(avals, **params)
+    if isinstance(described, Inline):
+        closed = described.program
+    else:
+        closed = _equation_program(primitive, avals, params)
+    outs = sharded.sharded_executable(closed, arrays)(arrays)
+    return outs if primitive.multiple_results else outs[0]
+
+
+_equations: dict[Any, ClosedProgram] = {}
+
+
+def _equation_program(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict
+) -> ClosedProgram:
+    """The program of one equation, the same object each time where the parameters hash."""
+    key = (primitive, trace_context(), *avals, *params.items())
+    try:
+        found = _equations.get(key)
+    except TypeError:  # a parameter without a hash
+        return _single_equation(primitive, avals, params)
+    if found is None:
+        if len(_equations) >= _LIMIT:
+            _equations.clear()
+        found = _equations[key] = _single_equation(primitive, avals, params)
+    return found
 
 
 def _operand(x: Any) -> Value:
@@ -111,6 +150,11 @@ def _compiled(primitive: Primitive, arrays: Sequence[Array], params: dict) -> li
     avals = [x.aval for x in arrays]
     structure = primitive.structure
     described = None if structure is None else structure(avals, **params)
+    if isinstance(described, Manual | Constraint) or (
+        isinstance(described, Inline) and meshes_in(described.program)
+    ):
+        outs = _run_sharded(primitive, arrays, params)
+        return list(outs) if primitive.multiple_results else [outs]
     if isinstance(described, Inline):
         if config.debug_nans or config.debug_infs:
             return _run_checked(described.program, arrays)
@@ -195,7 +239,7 @@ def executable_of(closed: ClosedProgram, donated: tuple[int, ...] = ()) -> Execu
 
 def clear_caches() -> None:
     """Forget compiled programs and remembered result types."""
-    for cache in (_plans, _single, _by_program, _programs):
+    for cache in (_plans, _single, _by_program, _programs, _equations):
         cache.clear()
 
 

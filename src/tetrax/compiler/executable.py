@@ -116,10 +116,15 @@ class Executable:
         """The same for a program of one result, which comes without the list."""
         return self._runner(single=True)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether a call is done before another thread could have begun."""
+        touched = sum(map(out_bytes, (*self.in_avals, *self.out_avals))) + self.arena_bytes
+        return not (self.has_loops or self.host_functions or touched > _SHORT_BYTES)
+
     def call(self, single: bool) -> Call:
         """What a runner must know."""
         sizes = [out_bytes(aval) for aval in self.out_avals]
-        touched = sum(sizes) + sum(map(out_bytes, self.in_avals)) + self.arena_bytes
         return Call(
             entry=self.address,
             context=self.context,
@@ -129,7 +134,7 @@ class Executable:
             constants=[address_of(c) for c in self.constants],
             arena_bytes=self.arena_bytes,
             single=single,
-            release=bool(self.has_loops or self.host_functions or touched > _SHORT_BYTES),
+            release=not self.is_short,
             # Host functions find this object by `context`.
             keep=self if self.host_functions else (self.constants, self._keep, self.held),
         )

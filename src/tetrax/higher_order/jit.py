@@ -14,11 +14,14 @@ from typing import Any
 
 import numpy as np
 from tetrax import tree
+from tetrax._lazy import lazy_module
 from tetrax.compiler import kept
 from tetrax.compiler.eager import executable_of
 from tetrax.compiler.executable import take_exception
+from tetrax.compiler.meshes import meshes_in
 from tetrax.config import Settings, config, settings, settings_now
 from tetrax.higher_order.call import call_p, hoist_tracers
+from tetrax.higher_order.sharding_constraint import constrained
 from tetrax.higher_order.stages import Lowered, Traced
 from tetrax.runtime.array import Array, as_value, borrowed
 from tetrax.runtime.native_call import FAILED, MISMATCH, Runner
@@ -31,6 +34,8 @@ from tetrax.transforms.flat import (
     flatten_output,
     function_name,
 )
+
+sharded = lazy_module("tetrax.compiler.sharded")
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -48,6 +53,8 @@ class Staged:
     structure: Any
     # The result is one array, not a tree.
     single: bool
+    # It names a mesh of devices.
+    several: bool = False
     # Runs the program on arrays of its types; see `runtime/native_call.py`.
     run: Runner | None = None
     # Takes this out of the cache it is in, unless it is in use.
@@ -92,9 +99,13 @@ class Options:
     donate_argnames: tuple[str, ...] = ()
     keep_unused: bool = False
     inline: bool = False
+    # Trees of shardings, prefixes of the arguments' and of the result's tree; None says nothing.
+    in_shardings: Any = None
+    out_shardings: Any = None
 
 
 _LEAF = tree.structure(0)
+_ON_ONE_DEVICE = frozenset([Array])
 
 
 # What was compiled last, and still has its program; the program of others is traced again in the
@@ -185,6 +196,10 @@ class Jitted:
                     return last.finish(leaves, outs)
         values = self._values(leaves, args, kwargs, borrowed if direct else as_value)
         staged = self._find((now, static, structure), values, args, kwargs)
+        if direct and not staged.hoisted and self._is_sharded(staged, values):
+            self._restore(staged, args, kwargs, values)
+            outs = sharded.sharded_executable(staged.closed, values, donated=staged.donated)(values)
+            return staged.finish(values, outs[0] if staged.single else outs)
         if direct and not staged.hoisted:
             outs = staged.runner()(*values)
             if outs is not MISMATCH:
@@ -197,6 +212,10 @@ class Jitted:
         self._restore(staged, args, kwargs, values)
         outs = self._bind(staged, values)
         return outs[0] if staged.single else tree.unflatten(staged.out_tree, outs)
+
+    def _is_sharded(self, staged: Staged, values: Sequence[Any]) -> bool:
+        """Whether several devices run the program."""
+        return staged.several or not _ON_ONE_DEVICE.issuperset(map(type, values))
 
     def _bind(self, staged: Staged, leaves: Sequence[Any]) -> Sequence[Any]:
         """The results of the program as an operation, for whatever trace is current."""
@@ -319,11 +338,21 @@ class Jitted:
         in_tree = _plain_tree(len(args)) if structure is None else tree.PyTreeDef(structure)
         positions, names = self._static_places(len(args))
 
+        wanted_in, wanted_out = self._options.in_shardings, self._options.out_shardings
+
         def flat(*values: Any) -> tuple[list[Any], Any]:
+            if wanted_in is not None:
+                prefix = tuple(wanted_in) if isinstance(wanted_in, list) else wanted_in
+                found = tree.flatten_axes("jit in_shardings", in_tree, (prefix, None))
+                values = tuple(constrained(values, found, "jit in_shardings"))
             dynamic, rest = tree.unflatten(in_tree, values)
             full = _merge(args, dynamic, positions)
             fixed = {k: v for k, v in kwargs.items() if k in names}
-            return flatten_output(fun, fun(*full, **rest, **fixed))
+            outs, out_tree = flatten_output(fun, fun(*full, **rest, **fixed))
+            if wanted_out is not None:
+                found = tree.flatten_axes("jit out_shardings", out_tree, wanted_out)
+                outs = constrained(outs, found, "jit out_shardings")
+            return outs, out_tree
 
         info = debug_info(
             fun,
@@ -336,7 +365,9 @@ class Jitted:
         if any(donated):
             _warn_unusable([x.aval for x in leaves], donated, closed.out_avals)
         places = tuple([i for i, flag in enumerate(donated) if flag])
-        return Staged(closed, out_tree, hoisted, places, *call, single=out_tree == _LEAF)
+        several = bool(meshes_in(closed))
+        single = out_tree == _LEAF
+        return Staged(closed, out_tree, hoisted, places, *call, single=single, several=several)
 
     def _donated(
         self, args: tuple, kwargs: dict, positions: set[int], names: set[str]
@@ -468,6 +499,17 @@ def _settle(fun: Callable[..., Any], numbers: Any, names: Any, what: str) -> tup
     return numbers, names
 
 
+def settled_options(
+    fun: Callable[..., Any],
+    static: int | Sequence[int] | None,
+    donated: int | Sequence[int] | None,
+) -> Options:
+    """Options of a function whose arguments are named by position."""
+    static_numbers, static_names = _settle(fun, static, None, "static")
+    donate_numbers, donate_names = _settle(fun, donated, None, "donate")
+    return Options(static_numbers, static_names, donate_numbers, donate_names)
+
+
 def jit(
     fun: Callable[..., Any] | None = None,
     /,
@@ -502,12 +544,21 @@ def jit(
             donate_argnames=donate_argnames,
             keep_unused=keep_unused,
             inline=inline,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
         )
     if not callable(fun):
         raise TypeError(f"jit takes a function, got {fun!r:.60} of type {type(fun).__name__}")
     static_numbers, static_names = _settle(fun, static_argnums, static_argnames, "static")
     donate_numbers, donate_names = _settle(fun, donate_argnums, donate_argnames, "donate")
     options = Options(
-        static_numbers, static_names, donate_numbers, donate_names, keep_unused, inline
+        static_numbers,
+        static_names,
+        donate_numbers,
+        donate_names,
+        keep_unused,
+        inline,
+        in_shardings,
+        out_shardings,
     )
     return Jitted(fun, options)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tetrax.ir.layout import Layout
 from tetrax.ir.program import ClosedProgram
 
 
@@ -75,4 +76,26 @@ class Position:
     name: Any
 
 
-Structure = Inline | Branch | While | Scan | HostCall | Exchange | Position
+@dataclass(frozen=True)
+class Manual:
+    """The program of one device along the `manual` axes of a mesh, for all devices.
+
+    Layouts say how operands are cut for it, and what its results are parts of.
+    """
+
+    program: ClosedProgram
+    mesh: Any
+    manual: frozenset[Any]
+    in_layouts: tuple[Layout, ...]
+    out_layouts: tuple[Layout, ...]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """The operand, cut over a mesh as the layout says; None leaves an axis as it is."""
+
+    mesh: Any
+    layout: tuple[tuple[Any, ...] | None, ...]
+
+
+Structure = Inline | Branch | While | Scan | HostCall | Exchange | Position | Manual | Constraint

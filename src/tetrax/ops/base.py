@@ -15,6 +15,7 @@ import numpy as np
 from tetrax import dtypes, errors
 from tetrax.ir import scalar
 from tetrax.ir.kernel_types import BOOL, F32
+from tetrax.ir.layout import Factors, pointwise
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
 from tetrax.ops.structure import (
@@ -194,6 +195,11 @@ class Elementwise(Primitive):
             weak = weak and other.weak_type
         out = dtype if self.result is None else self.result(dtype)
         return ShapedArray(first.shape, out, weak)
+
+    def factors(
+        self, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
+    ) -> Factors:
+        return pointwise(avals, outs)
 
     def reference(self, *arrays: np.ndarray, **params: Any) -> Any:
         return self.numpy(*arrays, **params)

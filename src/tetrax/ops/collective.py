@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from tetrax.ir.control import Position
+from tetrax.ir.control import Inline, Position
 from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.ops import axes as ax
@@ -170,8 +170,8 @@ class Pvary(Collective):
     def batch_axis(self, axis, operands, dims, *, axes):
         return self.bind(operands[0], axes=axes), dims[0]
 
-    def expansion(self, avals: Sequence[ShapedArray], params: dict) -> ClosedProgram:
-        return as_program(lambda x, axes: [x], avals, params)
+    def structure(self, avals: Sequence[ShapedArray], *, axes: Sequence[Any]) -> Inline:
+        return Inline(as_program(lambda x: [x], avals, {}))
 
 
 pvary_p = Pvary("pvary")

@@ -10,6 +10,9 @@
     kernel(operands, outs, **params)         results as functions from index to scalar expression
     emit(builder, operands, outs, **params)  a loop nest with stores, where `kernel` cannot say it
     structure(**params)                      the programs it holds, for the compiler
+    factors(avals, outs, params)             which axes of operands and results are the same, so
+                                             that devices can each compute a part
+    local_params(params, avals, outs)        the parameters of such a part
     expansion(avals, params)                 a program of other operations that the compiler for
                                              CPUs puts in its place, or None
     stablehlo(ctx, operands, outs, **params) text for XLA
@@ -26,6 +29,7 @@ from functools import partial
 from typing import Any
 
 from tetrax import errors
+from tetrax.ir.layout import Factors
 from tetrax.ir.program import NO_EFFECTS, Effects
 from tetrax.ir.types import ShapedArray
 from tetrax.tracing.trace import state
@@ -139,6 +143,20 @@ class Primitive:
     def stores(self, avals: Sequence[ShapedArray], params: dict) -> bool:
         """Whether to use `emit` although there is a `kernel`: sizes where fusion does not pay."""
         return False
+
+    @rule
+    def factors(
+        self, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
+    ) -> Factors | None:
+        """How the operation can be cut over devices; None where it needs all of its operands."""
+        return None
+
+    @rule
+    def local_params(
+        self, params: dict, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]
+    ) -> dict:
+        """The parameters for operands and results that are parts, of these types."""
+        return params
 
     structure: Any = None
     expansion: Any = None

@@ -159,6 +159,8 @@ EVAL_TRACE = EvalTrace()
 class _ThreadState(threading.local):
     trace: Trace = EVAL_TRACE
     axis_sizes: Mapping[Any, int] = MappingProxyType({})
+    # The axes that are spread over devices (the others are batch axes).
+    device_axes: frozenset[Any] = frozenset()
     # The axes of devices for which types say whether values vary along them.
     tracked_axes: frozenset[Any] = frozenset()
 
@@ -178,15 +180,22 @@ def current_trace(trace: Trace) -> Iterator[Trace]:
 
 
 @contextmanager
-def named_axes(sizes: Mapping[Any, int], tracked: bool = False) -> Iterator[None]:
-    """Make axis names known to collectives traced inside; `tracked`: types say what varies."""
-    before = state.axis_sizes, state.tracked_axes
+def named_axes(
+    sizes: Mapping[Any, int], devices: bool = False, tracked: bool = False
+) -> Iterator[None]:
+    """Make axis names known to collectives traced inside.
+
+    `devices`: they are axes of devices; `tracked`: types say what varies along them.
+    """
+    before = state.axis_sizes, state.tracked_axes, state.device_axes
     state.axis_sizes = {**before[0], **sizes}
-    state.tracked_axes = before[1] | sizes.keys() if tracked else before[1] - sizes.keys()
+    names = frozenset(sizes)
+    state.device_axes = before[2] | names if devices else before[2] - names
+    state.tracked_axes = before[1] | names if tracked else before[1] - names
     try:
         yield
     finally:
-        state.axis_sizes, state.tracked_axes = before
+        state.axis_sizes, state.tracked_axes, state.device_axes = before
 
 
 def axis_size_of(name: Any) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tetrax.config import config, trace_context
+from tetrax.tracing.trace import state
 
 Result = TypeVar("Result")
 
@@ -25,7 +26,7 @@ def cached_on_program(transform: Callable[..., Result]) -> Callable[..., Result]
         if config.check_tracer_leaks or any(_holds_tracer(c) for c in closed.consts):
             return transform(closed, *key)
         entry = table.setdefault(closed, {})
-        full_key = (key, trace_context())
+        full_key = (key, trace_context(), state.tracked_axes)
         if full_key not in entry:
             entry[full_key] = transform(closed, *key)
         return entry[full_key]

@@ -60,6 +60,11 @@ _OPERATIONS = {
 }
 
 
+def control_operation(kind: type) -> Control:
+    """The operation whose parameters are the fields of a description of this kind."""
+    return _OPERATIONS[kind]
+
+
 def described_as(eqn: Equation, described: Scan | While | Branch, **changes: Any) -> Equation:
     """The equation with another description (and other operands or results)."""
     params = {f.name: getattr(described, f.name) for f in fields(described)}

@@ -23,6 +23,7 @@ LAUNCH_WORDS = {
     "STRIDE": 28,
     "PATIENCE": 29,
     "HOLD": 30,
+    "SERIAL": 34,
     "GROUPS": 31,
     "GROUP_LIST": 32,
     "DEVICE_LIST": 33,

@@ -122,6 +122,17 @@ entry:
   %count = call i64 @get(ptr %launch, i64 $DEVICES$)
   %patience = call i64 @get(ptr %launch, i64 $PATIENCE$)
   store atomic i64 %patience, ptr @patience monotonic, align 8
+  %serial = call i64 @get(ptr %launch, i64 $SERIAL$)
+  %one_by_one = icmp ne i64 %serial, 0
+  br i1 %one_by_one, label %next_one, label %several
+next_one:
+  %at = phi i64 [ 0, %entry ], [ %following, %next_one ]
+  %alone = call ptr @device(ptr %launch, i64 %at)
+  call void @run(ptr %alone)
+  %following = add i64 %at, 1
+  %left = icmp slt i64 %following, %count
+  br i1 %left, label %next_one, label %answer
+several:
   %others = sub i64 %count, 1
   %enough = call i1 @start(i64 %others)
   br i1 %enough, label %ready, label %refuse

@@ -1,0 +1,1 @@
+"""From a program on whole arrays to the program of one device: `partition.py` is the entry."""

@@ -1,0 +1,206 @@
+"""Programs on arrays that are cut over the devices of a mesh: partitioned, compiled, called."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tetrax.compiler.device_groups import DeviceAxes
+from tetrax.compiler.devices_executable import compile_for_devices
+from tetrax.compiler.meshes import meshes_in
+from tetrax.compiler.partition.partition import partition
+from tetrax.ir.control import Constraint, Inline, Manual
+from tetrax.ir.layout import Layout
+from tetrax.ir.program import ClosedProgram, Var
+from tetrax.ir.types import ShapedArray
+from tetrax.runtime.array import Array
+from tetrax.runtime.devices import devices
+from tetrax.runtime.mesh import Mesh
+from tetrax.runtime.partition_spec import PartitionSpec, axes_of
+from tetrax.runtime.placement import device_put
+from tetrax.runtime.sharded_array import ShardedArray, make_sharded
+from tetrax.runtime.shardings import NamedSharding
+
+
+def layout_of_spec(spec: PartitionSpec, ndim: int) -> Layout:
+    """The layout that a specification gives an array."""
+    named = tuple(axes_of(entry) for entry in spec)
+    return named + ((),) * (ndim - len(named))
+
+
+def spec_of_layout(layout: Layout) -> PartitionSpec:
+    """The specification of a layout, without trailing axes that are not cut."""
+    entries: list[Any] = [
+        None if not names else names[0] if len(names) == 1 else names for names in layout
+    ]
+    while entries and entries[-1] is None:
+        entries.pop()
+    return PartitionSpec(*entries)
+
+
+def axes_of_mesh(mesh: Mesh) -> DeviceAxes:
+    return DeviceAxes(tuple(mesh.axis_names), tuple(mesh.axis_sizes))
+
+
+class ShardedExecutable:
+    """A program for the devices of a mesh, which takes and gives arrays cut over it.
+
+    `in_layouts` and `out_layouts` say how; a result for which there is None is cut as it comes.
+    """
+
+    def __init__(
+        self,
+        closed: ClosedProgram,
+        mesh: Mesh,
+        in_layouts: Sequence[Layout],
+        out_layouts: Sequence[Layout | None],
+        donated: Sequence[int] = (),
+    ) -> None:
+        axes = axes_of_mesh(mesh)
+        partitioned = partition(closed, axes, in_layouts, out_layouts)
+        self.closed = partitioned.program
+        self.report = partitioned.report
+        everywhere = list(mesh.devices.flat)
+        local = set(mesh.local_devices)
+        positions = [i for i, device in enumerate(everywhere) if device in local]
+        self.devices = [everywhere[i] for i in positions]
+        self.executable = compile_for_devices(partitioned.program, axes, positions, donated)
+        self.in_avals = list(closed.in_avals)
+        self.out_avals = list(closed.out_avals)
+        self.in_shardings = [NamedSharding(mesh, spec_of_layout(x)) for x in in_layouts]
+        self.out_shardings = [
+            NamedSharding(mesh, spec_of_layout(x)) for x in partitioned.out_layouts
+        ]
+
+    def __call__(self, args: Sequence[Array]) -> list[Array]:
+        """The results; arguments are brought into their layouts where they are not there."""
+        columns = [
+            (type(x) is ShardedArray and x._sharding is wanted and x._shards) or _parts(x, wanted)
+            for x, wanted in zip(args, self.in_shardings, strict=True)
+        ]
+        outs = self.executable.run(*[shard for row in zip(*columns, strict=True) for shard in row])
+        count = len(self.out_avals)
+        for index, device in enumerate(self.devices):
+            for out in outs[index * count : (index + 1) * count]:
+                out._placed = device
+        return [
+            make_sharded(aval, sharding, outs[i::count])
+            for i, (aval, sharding) in enumerate(
+                zip(self.out_avals, self.out_shardings, strict=True)
+            )
+        ]
+
+
+def _parts(x: Array, sharding: NamedSharding) -> Sequence[Array]:
+    """The parts of an array that is to be cut so."""
+    x.block_until_ready()  # raises where it is deleted
+    if type(x) is ShardedArray and x._sharding == sharding:
+        return x._shards
+    return device_put(x, sharding)._shards
+
+
+# -- which program for which arguments ---------------------------------------------------------
+
+_executables: weakref.WeakKeyDictionary[ClosedProgram, dict[Any, ShardedExecutable]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def sharded_executable(
+    closed: ClosedProgram,
+    args: Sequence[Any],
+    in_layouts: Sequence[Layout | None] = (),
+    out_layouts: Sequence[Layout | None] = (),
+    mesh: Mesh | None = None,
+    donated: tuple[int, ...] = (),
+) -> ShardedExecutable:
+    """The executable of a program for arguments that lie where these do, compiled once.
+
+    Arguments without a layout in `in_layouts` are cut as they are, or as the program uses them.
+    """
+    shardings = tuple(x._sharding if type(x) is ShardedArray else None for x in args)
+    key = (shardings, tuple(in_layouts), tuple(out_layouts), mesh, donated)
+    known = _executables.setdefault(closed, {})
+    found = known.get(key)
+    if found is None:
+        over = mesh_of(closed, shardings, mesh)
+        given = list(in_layouts) or [None] * len(args)
+        uses = _layouts_of_uses(closed)
+        layouts = [
+            layout or _layout_of_argument(sharding, aval) or uses.get(var) or ((),) * aval.ndim
+            for layout, sharding, aval, var in zip(
+                given, shardings, closed.in_avals, closed.program.invars, strict=True
+            )
+        ]
+        outs = list(out_layouts) or [None] * len(closed.out_avals)
+        found = known[key] = ShardedExecutable(closed, over, layouts, outs, donated)
+    return found
+
+
+def _layout_of_argument(sharding: Any, aval: ShapedArray) -> Layout | None:
+    if isinstance(sharding, NamedSharding):
+        return layout_of_spec(sharding.spec, aval.ndim)
+    return None
+
+
+def mesh_of(closed: ClosedProgram, shardings: Sequence[Any], mesh: Mesh | None) -> Mesh:
+    """The one mesh that arguments lie on and the program speaks of. Raises ValueError for two."""
+    meshes = [mesh] if mesh is not None else []
+    meshes += [s.mesh for s in shardings if isinstance(s, NamedSharding)]
+    named = meshes_in(closed)
+    meshes += [m for m in named if isinstance(m, Mesh)]
+    first = meshes[0]
+    for other in meshes[1:]:
+        if other != first:
+            raise ValueError(
+                "Received incompatible devices for jitted computation: arrays and shard_map must "
+                f"be on one mesh, but there are {first} and {other}"
+            )
+    return _with_inner_axes(first, [m for m in named if not isinstance(m, Mesh)])
+
+
+def _with_inner_axes(mesh: Mesh, inner: Sequence[Any]) -> Mesh:
+    """The mesh with the axes of maps inside maps, over more devices. Raises ValueError where there
+    are too few.
+    """
+    extra = {name: size for held in inner for name, size in held.shape_tuple}
+    if not extra:
+        return mesh
+    sizes = (*mesh.axis_sizes, *extra.values())
+    need, there = math.prod(sizes), devices()
+    if need > len(there):
+        shown = " x ".join(map(str, sizes))
+        raise ValueError(
+            f"nested maps over {shown} = {need} devices, but there are only {len(there)} devices"
+        )
+    # The devices of the outer map first, so that its arrays stay where they are.
+    own = list(mesh.devices.flat)
+    rest = [device for device in there if device not in set(own)]
+    grid = np.array([*own, *rest][:need], object).reshape(need // len(own), len(own))
+    return Mesh(grid.T.reshape(sizes), (*mesh.axis_names, *extra))
+
+
+def _layouts_of_uses(closed: ClosedProgram) -> dict[Var, Layout]:
+    """How a program wants its operands cut, as far as a call or `shard_map` says at once."""
+    found: dict[Var, Layout] = {}
+    for eqn in closed.eqns:
+        structure = eqn.primitive.structure
+        if structure is None:
+            continue
+        described = structure([atom.aval for atom in eqn.invars], **eqn.params)
+        if isinstance(described, Manual):
+            layouts: Sequence[Layout | None] = described.in_layouts
+        elif isinstance(described, Constraint):
+            layouts = [tuple(names or () for names in described.layout)]
+        elif isinstance(described, Inline):
+            inner = _layouts_of_uses(described.program)
+            layouts = [inner.get(var) for var in described.program.program.invars]
+        else:
+            continue
+        for atom, layout in zip(eqn.invars, layouts, strict=True):
+            if isinstance(atom, Var) and layout is not None:
+                found.setdefault(atom, layout)
+    return found

@@ -1,0 +1,76 @@
+"""Asking for a layout over devices, eagerly and inside programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tetrax import tree
+from tetrax.ops.sharding import sharding_constraint_p
+from tetrax.runtime.array import as_value
+from tetrax.runtime.mesh_context import current_mesh
+from tetrax.runtime.partition_spec import PartitionSpec, axes_of
+from tetrax.runtime.placement import device_put
+from tetrax.runtime.shardings import NamedSharding, Sharding
+from tetrax.tracing.trace import Tracer
+from tetrax.tracing.value import get_aval
+
+
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+    """The tree `x`, cut over devices as `shardings` says: a sharding, or a tree of them.
+
+    Inside `jit` it tells the compiler where a value is to lie; outside it moves the array. A
+    PartitionSpec refers to the mesh in force (`tetrax.set_mesh`). Raises ValueError where a size is
+    not divided, or there is no mesh.
+
+    >>> import numpy as np, tetrax
+    >>> mesh = tetrax.make_mesh((1,), ("i",))
+    >>> place = tetrax.NamedSharding(mesh, tetrax.P("i"))
+    >>> with_sharding_constraint(np.arange(2), place)
+    Array([0, 1], dtype=int32)
+    """
+    leaves, treedef = tree.flatten(x)
+    wanted = tree.flatten_axes("with_sharding_constraint shardings", treedef, shardings)
+    return tree.unflatten(treedef, constrained(leaves, wanted, "with_sharding_constraint"))
+
+
+def constrained(leaves: Sequence[Any], shardings: Sequence[Any], what: str) -> list[Any]:
+    """Each value with its sharding; None leaves it as it is."""
+    return [
+        x if wanted is None else _constrained(as_value(x), named(wanted, what), what)
+        for x, wanted in zip(leaves, shardings, strict=True)
+    ]
+
+
+def named(sharding: Any, what: str) -> Sharding:
+    """A sharding, where a PartitionSpec refers to the mesh in force."""
+    if isinstance(sharding, PartitionSpec):
+        mesh = current_mesh()
+        if mesh.empty:
+            raise RuntimeError(
+                f"{what} requires a non-empty mesh if you are passing PartitionSpecs, got "
+                f"{sharding}: pass a NamedSharding, or call it inside `with tetrax.set_mesh(mesh)`"
+            )
+        return NamedSharding(mesh, sharding)
+    if not isinstance(sharding, Sharding):
+        raise TypeError(f"{what} takes shardings or PartitionSpecs, got {sharding!r:.80}")
+    return sharding
+
+
+def _constrained(x: Any, sharding: Sharding, what: str) -> Any:
+    if not isinstance(x, Tracer):
+        return device_put(x, sharding)
+    if not isinstance(sharding, NamedSharding):
+        return x
+    aval, spec = get_aval(x), sharding.spec
+    if len(spec) > aval.ndim:
+        raise ValueError(
+            f"One of {what} arguments with type {aval.str_short()} has {aval.ndim} axes, too few "
+            f"for the specification {spec}"
+        )
+    open_axis = PartitionSpec.UNCONSTRAINED
+    closed = PartitionSpec(*(None if entry is open_axis else entry for entry in spec))
+    sharding.with_spec(closed).shard_shape(aval.shape)  # raises where a size is not divided
+    layout = tuple(None if entry is open_axis else axes_of(entry) for entry in spec)
+    layout += ((),) * (aval.ndim - len(layout))
+    return sharding_constraint_p.bind(x, mesh=sharding.mesh, layout=layout)

@@ -1,0 +1,88 @@
+"""How arrays are cut over the named axes of devices, and how an operation's axes belong together.
+
+A `Layout` names, for every axis of an array, the axes of devices that it is cut over, the one that
+makes the largest steps first. An operation says by `Factors` which axes of its operands and results
+are the same: what is cut along one factor can be computed part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tetrax.ir.types import ShapedArray
+
+Layout = tuple[tuple[Any, ...], ...]
+Axis = tuple[int, ...]
+"""The factors that an axis of an array consists of, that of the largest steps first."""
+
+
+def whole_layout(ndim: int) -> Layout:
+    """The layout of an array that every device has all of."""
+    return ((),) * ndim
+
+
+def is_whole(layout: Layout) -> bool:
+    return not any(layout)
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The axes of operands and results as factors; `sizes` says how long each is.
+
+    `reduced` are those over which results are reduced ('sum', 'max' or 'min'), so that devices may
+    each do a part; `whole` those that must not be cut.
+    """
+
+    operands: tuple[tuple[Axis, ...], ...]
+    results: tuple[tuple[Axis, ...], ...]
+    sizes: Mapping[int, int]
+    reduced: Mapping[int, str] = field(default_factory=dict)
+    whole: frozenset[int] = frozenset()
+
+
+def pointwise(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> Factors:
+    """Operands and results of one shape, which are cut alike."""
+    shape = outs[0].shape
+    axes = tuple((i,) for i in range(len(shape)))
+    return Factors((axes,) * len(avals), (axes,) * len(outs), dict(enumerate(shape)))
+
+
+class FactorsBuilder:
+    """Makes `Factors` axis by axis."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, int] = {}
+        self._whole: set[int] = set()
+        self._reduced: dict[int, str] = {}
+
+    def new(self, size: int, whole: bool = False, reduced: str = "") -> int:
+        """A factor of a size."""
+        factor = len(self._sizes)
+        self._sizes[factor] = size
+        if whole:
+            self._whole.add(factor)
+        if reduced:
+            self._reduced[factor] = reduced
+        return factor
+
+    def axes(self, shape: Sequence[int], whole: Sequence[int] = ()) -> list[int]:
+        """A factor for each axis of an array; those named in `whole` must not be cut."""
+        return [self.new(size, axis in whole) for axis, size in enumerate(shape)]
+
+    def build(
+        self, operands: Sequence[Sequence[int | Axis]], results: Sequence[Sequence[int | Axis]]
+    ) -> Factors:
+        """The factors, where `operands` and `results` give those of every axis."""
+        return Factors(
+            tuple(map(_as_axes, operands)),
+            tuple(map(_as_axes, results)),
+            self._sizes,
+            self._reduced,
+            frozenset(self._whole),
+        )
+
+
+def _as_axes(axes: Sequence[int | Axis]) -> tuple[Axis, ...]:
+    return tuple(axis if isinstance(axis, tuple) else (axis,) for axis in axes)
