@@ -334,7 +334,9 @@ class Config:
     )
 
     # The machine.
-    num_cpu_devices = Flag(-1, _integer, "Devices the CPU is split into; -1: not chosen, one.")
+    num_cpu_devices = Flag(
+        -1, _integer, "Devices the CPU is split into; -1: as XLA_FLAGS says, else one."
+    )
     num_threads = Flag(
         0, _integer, "Worker threads; 0: as many as this process has cores.", jax_name=""
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tetrax.runtime.devices import Device
 from tetrax.runtime.mesh import AbstractDevice, AbstractMesh, AxisType, Mesh
 from tetrax.runtime.mesh_context import (
     get_abstract_mesh,
@@ -23,6 +24,14 @@ __all__ = [
     "SingleDeviceSharding",
     "get_abstract_mesh",
     "get_mesh",
+    "make_single_device_sharding",
     "set_mesh",
     "use_abstract_mesh",
 ]
+
+
+def make_single_device_sharding(
+    device: Device, *, memory_kind: str | None = None
+) -> SingleDeviceSharding:
+    """The whole array on one device."""
+    return SingleDeviceSharding(device, memory_kind=memory_kind)

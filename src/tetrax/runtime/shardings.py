@@ -172,8 +172,8 @@ def _indivisible(
     return errors.IndivisibleError(
         f"Dimension {dimension} of an array of shape {shape} has size {size}, which is not "
         f"divisible by {count}: {sharding.explain(dimension)} cuts it into {count} equal parts. "
-        f"Pad it to {-(-size // count) * count} (tetrax.numpy.pad), cut another dimension, or keep "
-        f"it whole (None in the PartitionSpec)"
+        f"Pad it to {-(-size // count) * count} (tetrax.pad_to_devices), cut another dimension, or "
+        "keep it whole (None in the PartitionSpec)"
     )
 
 
