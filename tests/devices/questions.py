@@ -60,6 +60,8 @@ ERRORS = (
     "NamedSharding(Mesh(d, 'x'), P('x', unreduced={'q'}))",
     "NamedSharding(Mesh(d, 'x'), P('x'), memory_kind='attic')",
     "NamedSharding(AbstractMesh((2,), ('x',)), P('x')).device_set",
+    "NamedSharding(AbstractMesh((2,), ('x',)), P('x')).devices_indices_map((8,))",
+    "device_put(np.arange(8), NamedSharding(AbstractMesh((2,), ('x',)), P('x')))",
     "set_mesh(3)",
     "device_put(np.arange(6), NamedSharding(Mesh(d, 'x'), P('x')))",
     "device_put(np.arange(8), NamedSharding(Mesh(d, 'x'), P('x', None)))",
@@ -99,6 +101,11 @@ VALUES = (
     *("device_put(np.arange(8), NamedSharding(Mesh(d, 'x'), P('x'))).on_device_size_in_bytes()",),
     *("device_put(np.arange(8), NamedSharding(Mesh(d, 'x'), P())).on_device_size_in_bytes()",),
     *("NamedSharding(Mesh(d, 'x'), P('x')).with_memory_kind('pinned_host')",),
+    *("NamedSharding(AbstractMesh((2,), ('x',)), P('x')).shard_shape((8, 3))", "get_mesh().shape"),
+    *(
+        "NamedSharding(AbstractMesh((2,), ('x',)), P('x')).is_fully_replicated",
+        "d[3].process_index",
+    ),
     *("NamedSharding(AbstractMesh((2,), ('x',)), P('x'))", "d[0].platform, d[0].device_kind"),
 )
 PICTURES = (

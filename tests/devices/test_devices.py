@@ -142,6 +142,18 @@ def test_arrays_over_several_processes():
     ]
 
 
+def test_the_stand_in_has_the_names():
+    code = """
+        from tetrax.compat.jax import install
+        install()
+        from tests.devices.questions import names_of
+        names = names_of("jax")
+        print(names.Mesh.__module__, names.P is names.PartitionSpec, len(names.d))
+    """
+    found = run(code, XLA_FLAGS="--xla_force_host_platform_device_count=3")
+    assert found == "tetrax.runtime.mesh True 3"
+
+
 def test_meshes_are_one_object_per_mesh():
     devices = tetrax.devices()
     mesh = Mesh(devices, "x")

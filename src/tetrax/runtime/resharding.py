@@ -61,10 +61,7 @@ def _cut(array: Array, sharding: Sharding) -> ShardedArray:
     value = array._value
     layout = shard_layout(sharding, array.aval.shape)
     aval = part_type(array.aval, layout.shape)
-    parts = [
-        Array(value[(*layout.indices[device], ...)], aval, device)
-        for device in sharding.local_device_tuple
-    ]
+    parts = [Array(value[index], aval, device) for device, index in layout.local]
     made = make_sharded(array.aval, sharding, parts)
     made._npy = value
     return made

@@ -148,9 +148,9 @@ def _assembled(array: ShardedArray) -> np.ndarray:
     aval = array.aval
     whole = np.empty(aval.shape, storage_dtype(aval.dtype))
     layout = shard_layout(array._sharding, aval.shape)
-    for device, shard in zip(array._sharding.local_device_tuple, array._shards, strict=True):
+    for (device, index), shard in zip(layout.local, array._shards, strict=True):
         if not layout.replica_ids[device]:
-            whole[layout.indices[device]] = shard._npy
+            whole[index] = shard._npy
     return whole
 
 

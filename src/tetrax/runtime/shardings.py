@@ -66,6 +66,11 @@ class Sharding:
     # -- what follows from it ------------------------------------------------------------------
 
     @property
+    def _where(self) -> tuple[Device, ...] | None:
+        """The devices, or None where only the axes of the mesh are known."""
+        return self.device_tuple
+
+    @property
     def num_devices(self) -> int:
         return len(self.device_tuple)
 
@@ -96,7 +101,7 @@ class Sharding:
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of the part that one device holds. Raises ValueError where it is not even."""
-        return shard_layout(self, tuple(global_shape)).shape
+        return part_shape(self, tuple(global_shape))
 
     def devices_indices_map(self, global_shape: Sequence[int]) -> Mapping[Device, Index]:
         """The part of an array of that shape that each device holds, as a tuple of slices."""
@@ -115,7 +120,7 @@ class Sharding:
             return True
         return (
             isinstance(other, Sharding)
-            and self.device_tuple == other.device_tuple
+            and self._where == other._where
             and self.memory_kind == other.memory_kind
             and self.tiling(ndim) == other.tiling(ndim)
         )
@@ -127,29 +132,40 @@ class Sharding:
 class ShardLayout:
     """The parts of an array of one shape under one sharding."""
 
-    __slots__ = ("indices", "replica_ids", "shape")
+    __slots__ = ("indices", "local", "replica_ids", "shape")
 
     def __init__(
         self,
         shape: tuple[int, ...],
         indices: dict[Device, Index],
         replica_ids: dict[Device, int],
+        local: tuple[Device, ...],
     ) -> None:
         # Of one part; where each device's part is; how many devices before it hold the same part.
         self.shape = shape
         self.indices = indices
         self.replica_ids = replica_ids
+        # This process's devices and where their parts are; the dots keep scalars arrays.
+        self.local = tuple((device, (*indices[device], ...)) for device in local)
+
+
+def part_shape(sharding: Sharding, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of one part. Raises ValueError for sizes that do not divide."""
+    part = []
+    for dimension, (size, count) in enumerate(
+        zip(shape, sharding.tiling(len(shape)).counts, strict=True)
+    ):
+        if size % count:
+            raise _indivisible(sharding, shape, dimension, count)
+        part.append(size // count)
+    return tuple(part)
 
 
 @lru_cache(maxsize=4096)
 def shard_layout(sharding: Sharding, shape: tuple[int, ...]) -> ShardLayout:
     """The parts of an array of that shape. Raises ValueError for sizes that do not divide."""
+    part = part_shape(sharding, shape)
     tiling = sharding.tiling(len(shape))
-    part = []
-    for dimension, (size, count) in enumerate(zip(shape, tiling.counts, strict=True)):
-        if size % count:
-            raise _indivisible(sharding, shape, dimension, count)
-        part.append(size // count)
     indices: dict[Device, Index] = {}
     replica_ids: dict[Device, int] = {}
     # By where the parts begin, which says more than the tile only for dimensions of size 0.
@@ -162,7 +178,7 @@ def shard_layout(sharding: Sharding, shape: tuple[int, ...]) -> ShardLayout:
         )
         replica_ids[device] = holders.get(starts, 0)
         holders[starts] = replica_ids[device] + 1
-    return ShardLayout(tuple(part), indices, replica_ids)
+    return ShardLayout(part, indices, replica_ids, sharding.local_device_tuple)
 
 
 def _indivisible(
@@ -255,6 +271,10 @@ class NamedSharding(Sharding):
                 "Give it a tetrax.sharding.Mesh"
             )
         return mesh.device_tuple
+
+    @property
+    def _where(self) -> tuple[Device, ...] | None:
+        return self.device_tuple if isinstance(self.mesh, Mesh) else None
 
     @property
     def num_devices(self) -> int:
