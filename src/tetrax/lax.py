@@ -62,6 +62,7 @@ from tetrax.ops.arithmetic import (
     sub,
     sub_p,
 )
+from tetrax.ops.barrier import optimization_barrier, optimization_barrier_p
 from tetrax.ops.bits_and_compare import (
     and_p,
     bitwise_and,
@@ -134,8 +135,6 @@ from tetrax.ops.convert import (
     imag_p,
     is_finite,
     is_finite_p,
-    optimization_barrier,
-    optimization_barrier_p,
     real,
     real_p,
     reduce_precision,

@@ -12,8 +12,8 @@ from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
 from tetrax.ir.control import Inline
 from tetrax.ir.program import ClosedProgram, Effects, Literal, Program, live_equations
 from tetrax.ir.types import ShapedArray
+from tetrax.ops.barrier import optimization_barrier_p
 from tetrax.ops.base import TestFacts, register
-from tetrax.ops.convert import optimization_barrier_p
 from tetrax.ops.structure import Linear
 from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive, as_programs_say

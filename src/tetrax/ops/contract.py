@@ -10,6 +10,7 @@ import numpy as np
 from tetrax import dtypes, errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import BOOL, F32
+from tetrax.ir.layout import FactorsBuilder
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
 from tetrax.ops import axes as ax
@@ -88,6 +89,18 @@ class DotGeneral(Bilinear):
         loose = isinstance(precision, DotAlgorithm | DotAlgorithmPreset)
         dtype = product_dtype("dot_general", lhs.dtype, rhs.dtype, preferred_element_type, loose)
         return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)
+
+    def factors(self, avals, outs, params):
+        lhs, rhs = avals
+        c = Contraction.of(lhs.ndim, rhs.ndim, params["dimension_numbers"])
+        build = FactorsBuilder()
+        left, right = build.axes(lhs.shape), build.axes(rhs.shape)
+        for mine, other in zip(c.lhs_batch, c.rhs_batch, strict=True):
+            right[other] = left[mine]
+        for mine, other in zip(c.lhs_contract, c.rhs_contract, strict=True):
+            left[mine] = right[other] = build.new(lhs.shape[mine], reduced="sum")
+        kept = [left[axis] for axis in (*c.lhs_batch, *c.lhs_kept)]
+        return build.build([left, right], [[*kept, *(right[axis] for axis in c.rhs_kept)]])
 
     def reference(self, lhs, rhs, **params):
         return self.prepared([lhs, rhs], params)(lhs, rhs)

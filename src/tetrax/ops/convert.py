@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, errors, tree
 from tetrax.ir import kernel, scalar
+from tetrax.ir.layout import pointwise
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
 from tetrax.ops.base import (
@@ -21,7 +22,7 @@ from tetrax.ops.base import (
     real_dtype,
     register,
 )
-from tetrax.ops.structure import Linear, move_axis, zeros
+from tetrax.ops.structure import move_axis, zeros
 from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.symbolic import Zero, is_undefined
@@ -30,6 +31,9 @@ from tetrax.tracing.value import Value, get_aval
 
 class ConvertElementType(Primitive):
     """The same values in another dtype; floats to integers truncate and saturate, NaN gives 0."""
+
+    def factors(self, avals, outs, params):
+        return pointwise(avals, outs)
 
     def shape(self, x, *, new_dtype, weak_type, sharding=None):
         return ShapedArray(x.shape, new_dtype, weak_type)
@@ -472,42 +476,6 @@ stop_gradient_p = Elementwise(
 )
 
 
-class OptimizationBarrier(Linear):
-    """Results are the operands; the compiler neither merges nor moves work across."""
-
-    multiple_results = True
-    is_pure = False
-
-    def shape(self, *avals):
-        return list(avals)
-
-    def reference(self, *arrays):
-        return list(arrays)
-
-    def jvp(self, primals, tangents):
-        outs = self.bind(*primals)
-        pushed = [t if type(t) is Zero else self.bind(t)[0] for t in tangents]
-        return outs, pushed
-
-    def transpose(self, cts, *operands):
-        return list(cts)
-
-    def batch(self, operands, dims):
-        return self.bind(*operands), list(dims)
-
-    def kernel(self, operands, outs):
-        return list(operands)
-
-    def stablehlo(self, context, operands, outs):
-        return context.op("optimization_barrier", operands, outs)
-
-
-optimization_barrier_p = register(
-    OptimizationBarrier("optimization_barrier"),
-    TestFacts(ulp=0, samples=lambda: [([ShapedArray((3,), np.float32)] * 2, {})]),
-)
-
-
 # -- functions -----------------------------------------------------------------------------------
 
 
@@ -576,12 +544,6 @@ def conj(x: Any) -> Any:
 def is_finite(x: Any) -> Any:
     """Whether elements are neither infinite nor NaN."""
     return is_finite_p(x)
-
-
-def optimization_barrier(operand: Any) -> Any:
-    """The tree `operand` itself; computations are not moved across."""
-    leaves, structure = tree.flatten(operand)
-    return tree.unflatten(structure, optimization_barrier_p.bind(*map(as_value, leaves)))
 
 
 def stop_gradient(x: Any) -> Any:

@@ -32,6 +32,7 @@ from tetrax.ops.structure import (
     check_reduction_axes,
     full,
     reduce_sum_p,
+    reduction_factors,
     reduction_index,
     reshape,
     transpose,
@@ -74,6 +75,12 @@ class Reduction(Primitive):
                 f"{self.name} does not accept dtype {operand.dtype.name}; convert the operand first"
             )
         return ShapedArray(ax.without(operand.shape, axes), operand.dtype, self.weak(operand))
+
+    def factors(self, avals, outs, params):
+        dtype = avals[0].dtype
+        across = None if is_complex(dtype) else self._reassociation(dtype)
+        known = across if across in ("max", "min") else ""
+        return reduction_factors(avals[0].shape, params["axes"], known)
 
     def weak(self, operand: ShapedArray) -> bool:
         return operand.weak_type
@@ -208,6 +215,9 @@ class ArgExtremum(Primitive):
                 f"{self.name} does not accept dtype {operand.dtype.name}: it has no order"
             )
         return ShapedArray(ax.without(operand.shape, axes), index_dtype)
+
+    def factors(self, avals, outs, params):
+        return reduction_factors(avals[0].shape, params["axes"], "")
 
     def reference(self, x, *, axes, index_dtype):
         wide = x.astype(np.float32) if element_type(x.dtype).is_storage else x

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import F32
+from tetrax.ir.layout import pointwise
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View
 from tetrax.ops.base import TestFacts, batch_size, dtype_kind, matched, register
@@ -24,6 +26,12 @@ class SelectN(Primitive):
     """`cases[which]` elementwise; `which` is bool or int32, a scalar or of the cases' shape."""
 
     cost = 1
+
+    def factors(self, avals, outs, params):
+        found = pointwise(avals, outs)
+        if not avals[0].shape:
+            return replace(found, operands=((), *found.operands[1:]))
+        return found
 
     def shape(self, which: ShapedArray, *cases: ShapedArray) -> ShapedArray:
         if not cases:
@@ -135,6 +143,11 @@ class Clamp(Primitive):
     """`max(low, min(x, high))`; the bounds are scalars or of the shape of x."""
 
     cost = 2
+
+    def factors(self, avals, outs, params):
+        axes = pointwise(avals, outs).operands[0]
+        operands = tuple(axes if aval.shape else () for aval in avals)
+        return replace(pointwise(avals, outs), operands=operands)
 
     def shape(self, low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:
         if dtype_kind(x.dtype) == "c":

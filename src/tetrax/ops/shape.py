@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel
+from tetrax.ir.layout import FactorsBuilder
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View
 from tetrax.ops import axes as ax
@@ -30,6 +31,11 @@ class Squeeze(Linear):
                 f"{operand.shape} and dimensions={tuple(dimensions)}"
             )
         return ShapedArray(ax.without(operand.shape, dimensions), operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        build = FactorsBuilder()
+        operand = build.axes(avals[0].shape)
+        return build.build([operand], [ax.without(operand, params["dimensions"])])
 
     def reference(self, x, *, dimensions):
         return x.reshape(ax.without(x.shape, dimensions))

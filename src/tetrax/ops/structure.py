@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate, pairwise
+from operator import mul
 from typing import Any
 
 import numpy as np
 from tetrax import dtypes, errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import F32
+from tetrax.ir.layout import Axis, Factors, FactorsBuilder
 from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.ir.views import View
 from tetrax.ops import axes as ax
@@ -61,6 +64,18 @@ class BroadcastInDim(Linear):
                     f"broadcast_dimensions={broadcast_dimensions}"
                 )
         return ShapedArray(shape, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        build = FactorsBuilder()
+        result = build.axes(outs[0].shape)
+        operand = [
+            result[target] if size == outs[0].shape[target] else build.new(size)
+            for size, target in zip(avals[0].shape, params["broadcast_dimensions"], strict=True)
+        ]
+        return build.build([operand], [result])
+
+    def local_params(self, params, avals, outs):
+        return {**params, "shape": outs[0].shape}
 
     def reference(self, x, *, shape, broadcast_dimensions, sharding=None):
         expanded = [1] * len(shape)
@@ -141,6 +156,11 @@ class Transpose(Linear):
             [operand.shape[i] for i in permutation], operand.dtype, operand.weak_type
         )
 
+    def factors(self, avals, outs, params):
+        build = FactorsBuilder()
+        operand = build.axes(avals[0].shape)
+        return build.build([operand], [[operand[i] for i in params["permutation"]]])
+
     def reference(self, x, *, permutation):
         return np.transpose(x, permutation)
 
@@ -174,6 +194,12 @@ class Reshape(Linear):
                 f"(total size {operand.size})"
             )
         return ShapedArray(new_sizes, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        return _reshape_factors(avals[0].shape, outs[0].shape)
+
+    def local_params(self, params, avals, outs):
+        return {**params, "new_sizes": outs[0].shape}
 
     def reference(self, x, *, new_sizes, dimensions=None, sharding=None):
         return np.reshape(x, new_sizes)
@@ -238,6 +264,32 @@ def reshape_groups(
     return groups
 
 
+def _reshape_factors(old: Sequence[int], new: Sequence[int]) -> Factors:
+    """Axes that are split or joined as the factors that both shapes are made of."""
+    build = FactorsBuilder()
+    operand: list[Axis] = [()] * len(old)
+    result: list[Axis] = [()] * len(new)
+    for old_axes, new_axes in reshape_groups(old, new):
+        ends = [
+            list(accumulate((shape[axis] for axis in axes), mul))
+            for shape, axes in ((old, old_axes), (new, new_axes))
+        ]
+        cuts = sorted({*ends[0], *ends[1]})
+        sizes = [b // a for a, b in pairwise((1, *cuts))]
+        if any(b % a for a, b in pairwise((1, *cuts))):
+            factor = build.new(cuts[-1], whole=True)
+            operand[old_axes[0]] = result[new_axes[0]] = (factor,)
+            continue
+        made = [build.new(size) for size in sizes]
+        for dims, axes, stops in ((operand, old_axes, ends[0]), (result, new_axes, ends[1])):
+            first = 0
+            for axis, stop in zip(axes, stops, strict=True):
+                last = cuts.index(stop) + 1
+                dims[axis] = tuple(made[first:last])
+                first = last
+    return build.build([operand], [result])
+
+
 class ReduceSum(Linear):
     """Sum over `axes`."""
 
@@ -252,6 +304,9 @@ class ReduceSum(Linear):
                 "dtypes"
             )
         return ShapedArray(ax.without(operand.shape, axes), operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        return reduction_factors(avals[0].shape, params["axes"], "sum")
 
     def reference(self, x, *, axes, out_sharding=None):
         if x.dtype.kind in "V" or (x.dtype.itemsize == 2 and x.dtype.kind == "f"):
@@ -290,6 +345,16 @@ class ReduceSum(Linear):
 
     def stablehlo(self, context, operands, outs, *, axes, out_sharding=None):
         return context.reduce("add", operands, outs, axes)
+
+
+def reduction_factors(shape: Sequence[int], axes: Sequence[int], operation: str) -> Factors:
+    """Factors of a reduction over `axes`; devices must have all of them where `operation` is ''."""
+    build = FactorsBuilder()
+    operand = [
+        build.new(size, whole=not operation, reduced=operation) if axis in axes else build.new(size)
+        for axis, size in enumerate(shape)
+    ]
+    return build.build([operand], [[f for axis, f in enumerate(operand) if axis not in axes]])
 
 
 def widened(x: View, index: Sequence[Any]) -> Any:
