@@ -217,6 +217,24 @@ def test_new_arrays_with_a_device():
     np.testing.assert_array_equal(made[2], np.arange(8))
 
 
+def test_new_arrays_like_sharded_ones():
+    """As the state of an optimiser is made of parameters."""
+    array = tetrax.device_put(VALUE, LAYOUTS["tiles"])
+    made = [
+        jnp.zeros_like(array),
+        jnp.ones_like(array, dtype=int),
+        jnp.full_like(array, array),
+        tetrax.lax.full_like(array, 2),
+        tetrax.lax.full((8, 16), 2, sharding=LAYOUTS["tiles"]),
+        tetrax.jit(lambda x: x)(jnp.zeros_like(array)),
+    ]
+    assert all(x.sharding == array.sharding for x in made)
+    for _ in range(4):
+        check_parts(jnp.zeros_like(array), np.zeros_like(VALUE))
+    assert not jnp.zeros_like(array, shape=(4,)).committed
+    assert not isinstance(tetrax.jit(jnp.zeros_like)(VALUE), ShardedArray)
+
+
 # -- of parts ------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from tetrax.numpy._promote import (
 )
 from tetrax.numpy._typing import Array, ArrayLike, Device, DTypeLike, Shape
 from tetrax.runtime.array import make_array
+from tetrax.runtime.placement import sharding_for
 from tetrax.tracing.trace import Tracer, concrete_or_error
 
 # --------------------------------------------------------------------------- constant arrays
@@ -114,6 +115,8 @@ def _like(
     if dtype is not None:
         target = user_dtype(dtype, name)
     shape = tuple(a.shape) if shape is None else canonicalize_shape(shape, name)
+    if device is None and sharding is None:
+        device = sharding_for(a, shape)
     if np.ndim(value) == 0 and not weak_type:
         return placed(lax.full(shape, value, target), device, sharding)
     return placed(_filled(convert(value, target, weak_type), shape), device, sharding)

@@ -15,6 +15,7 @@ from tetrax.ops.base import TestFacts, register
 from tetrax.ops.convert import convert_element_type
 from tetrax.ops.structure import broadcast_in_dim
 from tetrax.runtime.array import wrap
+from tetrax.runtime.placement import put_known, sharding_for
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.value import Value
 
@@ -130,13 +131,14 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
             f"{np.shape(fill_value)}. Use broadcast_in_dim for arrays"
         )
     if isinstance(dtype, dtypes.ExtendedDType):
-        return wrap(np.full(shape, fill_value, dtype.storage), ShapedArray(shape, dtype))
+        keys = wrap(np.full(shape, fill_value, dtype.storage), ShapedArray(shape, dtype))
+        return put_known(keys, sharding)
     weak = dtype is None and dtypes.is_weakly_typed(fill_value)
     if dtype is None:
         dtype = dtypes.dtype(fill_value, canonicalize=True)
     else:
         dtype = dtypes.check_and_canonicalize_user_dtype(dtype, "full")
-    return broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+    return put_known(broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ()), sharding)
 
 
 def _scalar_of(value: Any, dtype: Any, weak: bool) -> Any:
@@ -150,17 +152,21 @@ def full_like(
 ) -> Any:
     """An array like `x` (shape, dtype, weak type) with every element `fill_value`.
 
+    It lies where a sharded `x` of that shape does, unless `sharding` says otherwise.
+
     >>> full_like(iota("int32", 2), 7)
     Array([7, 7], dtype=int32)
     """
     shape = np.shape(x) if shape is None else ax.canonical_shape(shape)
+    if sharding is None:
+        sharding = sharding_for(x, shape)
     weak = dtype is None and dtypes.is_weakly_typed(x)
     if dtype is None:
         dtype = dtypes.dtype(x, canonicalize=True)
     if isinstance(dtype, dtypes.ExtendedDType):
-        return full(shape, fill_value, dtype)
+        return full(shape, fill_value, dtype, sharding=sharding)
     dtype = dtypes.check_and_canonicalize_user_dtype(dtype, "full_like")
-    return broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ())
+    return put_known(broadcast_in_dim(_scalar_of(fill_value, dtype, weak), shape, ()), sharding)
 
 
 def zeros_like(x: Any) -> Any:

@@ -104,6 +104,18 @@ def put_array(array: Array, target: Any) -> Array:
     return array if found is None else placed_array(array, found)
 
 
+def put_known(x: Any, target: Any) -> Any:
+    """The same for values that may be traced, which stay where they are."""
+    return x if target is None or not isinstance(x, Array) else put_array(x, target)
+
+
+def sharding_for(model: Any, shape: tuple[int, ...]) -> Sharding | None:
+    """How a new array of that shape lies that is made after `model`: as it does, if sharded."""
+    if isinstance(model, ShardedArray) and model.aval.shape == shape:
+        return model.sharding
+    return None
+
+
 def device_get(x: Any) -> Any:
     """The tree `x` with NumPy arrays in place of arrays.
 
