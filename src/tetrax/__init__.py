@@ -125,6 +125,7 @@ _MODULES = {
     "custom_batching": "tetrax.higher_order.custom_batching",
     "custom_derivatives": "tetrax.higher_order.custom_derivatives",
     "debug": "tetrax.debug",
+    "distributed": "tetrax.distributed",
     "experimental": "tetrax.experimental",
     "flatten_util": "tetrax.flatten_util",
     "image": "tetrax.image",

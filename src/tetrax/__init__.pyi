@@ -15,6 +15,9 @@ from tetrax import (
     tree_util,
 )
 from tetrax import (
+    distributed as distributed,
+)
+from tetrax import (
     experimental as experimental,
 )
 from tetrax import (

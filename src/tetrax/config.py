@@ -110,6 +110,13 @@ def _integer(value: object) -> int:
     return int(cast(Any, value))
 
 
+def _seconds(value: object) -> float:
+    number = float(cast(Any, value))
+    if number < 0:
+        raise ValueError("expected a number of seconds, or 0")
+    return number
+
+
 def _text(value: object) -> str:
     return "" if value is None else str(value)
 
@@ -339,6 +346,12 @@ class Config:
     )
     num_threads = Flag(
         0, _integer, "Worker threads; 0: as many as this process has cores.", jax_name=""
+    )
+    process_timeout = Flag(
+        0.0,
+        _seconds,
+        "Seconds that an exchange with other processes may take; 0: any.",
+        jax_name="",
     )
     enable_compilation_cache = _switch("Keep compiled code on disk.", default=True)
     cache_dir: Flag[str | None] = Flag(

@@ -25,6 +25,7 @@
     ├── KernelError (TypeError)                   a Kernel that breaks a rule of the loop IR
     ├── CollectiveError (RuntimeError)            devices that do not meet, or that are not there
     └── JaxRuntimeError (RuntimeError)            the compiler or the machine failed
+        └── ProcessError                          another process of the program has ended
 
 Class names and builtin bases are JAX's wherever JAX has the class. The errors about traced values
 are built from the value itself: it is asked for `describe()`, which says what it is and where it
@@ -52,6 +53,7 @@ __all__ = [
     "MissingRule",
     "NonConcreteBooleanIndexError",
     "NotAddressableError",
+    "ProcessError",
     "ProgramError",
     "PytreeError",
     "ShapeError",
@@ -315,6 +317,23 @@ class CollectiveError(TetraxError, RuntimeError):
 
 class JaxRuntimeError(TetraxError, RuntimeError):
     """The compiler or the machine failed while a computation was built or run."""
+
+
+class ProcessError(JaxRuntimeError):
+    """Data could not be exchanged with the other processes of the program.
+
+    One of them has failed or ended, or has kept this one waiting for longer than the setting
+    `process_timeout` allows. No exchange is possible after that: save what is worth saving, end,
+    and start the program again, from its last checkpoint.
+
+    Args:
+        message: which process, and what this one was doing.
+        rank: the process that has ended, where one has.
+    """
+
+    def __init__(self, message: str, rank: int | None = None):
+        super().__init__(message)
+        self.rank = rank
 
 
 # JAX's names for two of the classes above.

@@ -145,13 +145,18 @@ def set_processes(index: int, local_counts: Sequence[int]) -> None:
     counts = tuple(int(count) for count in local_counts)
     if not 0 <= index < len(counts) or min(counts) < 1:
         raise ValueError(f"Process {index} of processes with {counts} devices does not exist")
+    check_unused()
+    _processes.index, _processes.counts = index, counts
+
+
+def check_unused() -> None:
+    """Raise RuntimeError if devices were asked for, so that no processes can be added."""
     if _processes.devices is not None:
         raise RuntimeError(
             "The devices are in use already, so other processes cannot be added to them. Start "
             "distributed work (tetrax.distributed.initialize) before the first call that needs a "
             "device"
         )
-    _processes.index, _processes.counts = index, counts
 
 
 def _all_devices() -> tuple[Device, ...]:

@@ -34,6 +34,7 @@ from tetrax.compiler.cpu.library.lu import lu_module, lu_symbols
 from tetrax.compiler.cpu.library.mathematics import MATHEMATICS_SYMBOLS, mathematics_module
 from tetrax.compiler.cpu.library.pool import POOL_SYMBOLS, pool_module
 from tetrax.compiler.cpu.library.pool_control import take_over
+from tetrax.compiler.cpu.library.processes import PROCESS_SYMBOLS, processes_module
 from tetrax.compiler.cpu.library.qr import qr_module, qr_symbols
 from tetrax.compiler.cpu.library.sort import SORT_SYMBOLS, sort_module
 from tetrax.compiler.cpu.library.tridiagonal import tridiagonal_module, tridiagonal_symbols
@@ -87,6 +88,7 @@ _LIBRARIES = (
         Library(reduction_symbols(type), partial(reduction_module, type), optimise=True)
         for type in REDUCED_TYPES
     ),
+    Library(PROCESS_SYMBOLS, processes_module, optimise=True),
 )
 _HOME = {symbol: library for library in _LIBRARIES for symbol in library.symbols}
 
