@@ -7,15 +7,15 @@ from tetrax import (
     debug as debug,
 )
 from tetrax import (
+    distributed as distributed,
+)
+from tetrax import (
     dtypes,
     errors,
     lax,
     numpy,
     tree,
     tree_util,
-)
-from tetrax import (
-    distributed as distributed,
 )
 from tetrax import (
     experimental as experimental,
