@@ -70,7 +70,7 @@ def _run_sharded(primitive: Primitive, arrays: Sequence[Array], params: dict) ->
         closed = described.program
     else:
         closed = _equation_program(primitive, avals, params)
-    outs = sharded.sharded_executable(closed, arrays)(arrays)
+    outs = sharded.sharded_executable(closed, sharded.shardings_of(arrays))(arrays)
     return outs if primitive.multiple_results else outs[0]
 
 

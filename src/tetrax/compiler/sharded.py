@@ -11,9 +11,10 @@ import numpy as np
 from tetrax.compiler.device_groups import DeviceAxes
 from tetrax.compiler.devices_executable import compile_for_devices
 from tetrax.compiler.meshes import meshes_in
-from tetrax.compiler.partition.partition import partition
+from tetrax.compiler.partition.partition import Partitioned, partition
+from tetrax.compiler.partition.report import Report
 from tetrax.ir.control import Constraint, Inline, Manual
-from tetrax.ir.layout import Layout
+from tetrax.ir.layout import Layout, whole_layout
 from tetrax.ir.program import ClosedProgram, Var
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array
@@ -109,35 +110,47 @@ _executables: weakref.WeakKeyDictionary[ClosedProgram, dict[Any, ShardedExecutab
 )
 
 
-def sharded_executable(
-    closed: ClosedProgram,
-    args: Sequence[Any],
-    in_layouts: Sequence[Layout | None] = (),
-    out_layouts: Sequence[Layout | None] = (),
-    mesh: Mesh | None = None,
-    donated: tuple[int, ...] = (),
-) -> ShardedExecutable:
-    """The executable of a program for arguments that lie where these do, compiled once.
+Shardings = tuple[Any, ...]
 
-    Arguments without a layout in `in_layouts` are cut as they are, or as the program uses them.
+
+def shardings_of(args: Sequence[Any]) -> Shardings:
+    """How arguments are cut; None for those that lie on one device."""
+    return tuple([x._sharding if type(x) is ShardedArray else None for x in args])
+
+
+def sharded_executable(
+    closed: ClosedProgram, shardings: Shardings, donated: tuple[int, ...] = ()
+) -> ShardedExecutable:
+    """The executable of a program for arguments that are cut so, compiled once.
+
+    Those for which there is None are cut as the program uses them.
     """
-    shardings = tuple(x._sharding if type(x) is ShardedArray else None for x in args)
-    key = (shardings, tuple(in_layouts), tuple(out_layouts), mesh, donated)
     known = _executables.setdefault(closed, {})
-    found = known.get(key)
+    found = known.get((shardings, donated))
     if found is None:
-        over = mesh_of(closed, shardings, mesh)
-        given = list(in_layouts) or [None] * len(args)
-        uses = _layouts_of_uses(closed)
-        layouts = [
-            layout or _layout_of_argument(sharding, aval) or uses.get(var) or ((),) * aval.ndim
-            for layout, sharding, aval, var in zip(
-                given, shardings, closed.in_avals, closed.program.invars, strict=True
-            )
-        ]
-        outs = list(out_layouts) or [None] * len(closed.out_avals)
-        found = known[key] = ShardedExecutable(closed, over, layouts, outs, donated)
+        mesh = mesh_of(closed, shardings)
+        layouts = argument_layouts(closed, shardings)
+        outs: list[Layout | None] = [None] * len(closed.out_avals)
+        found = ShardedExecutable(closed, mesh, layouts, outs, donated)
+        known[shardings, donated] = found
     return found
+
+
+def partitioned(closed: ClosedProgram, shardings: Shardings) -> Partitioned:
+    """The program of one device for arguments that are cut so; nothing is compiled."""
+    axes = axes_of_mesh(mesh_of(closed, shardings))
+    layouts = argument_layouts(closed, shardings)
+    return partition(closed, axes, layouts, [None] * len(closed.out_avals))
+
+
+def argument_layouts(closed: ClosedProgram, shardings: Shardings) -> list[Layout]:
+    """How the arguments of a program are cut."""
+    uses = _layouts_of_uses(closed)
+    triples = zip(shardings, closed.in_avals, closed.program.invars, strict=True)
+    return [
+        _layout_of_argument(sharding, aval) or uses.get(var) or whole_layout(aval.ndim)
+        for sharding, aval, var in triples
+    ]
 
 
 def _layout_of_argument(sharding: Any, aval: ShapedArray) -> Layout | None:
@@ -146,10 +159,9 @@ def _layout_of_argument(sharding: Any, aval: ShapedArray) -> Layout | None:
     return None
 
 
-def mesh_of(closed: ClosedProgram, shardings: Sequence[Any], mesh: Mesh | None) -> Mesh:
+def mesh_of(closed: ClosedProgram, shardings: Sequence[Any]) -> Mesh:
     """The one mesh that arguments lie on and the program speaks of. Raises ValueError for two."""
-    meshes = [mesh] if mesh is not None else []
-    meshes += [s.mesh for s in shardings if isinstance(s, NamedSharding)]
+    meshes = [s.mesh for s in shardings if isinstance(s, NamedSharding)]
     named = meshes_in(closed)
     meshes += [m for m in named if isinstance(m, Mesh)]
     first = meshes[0]
@@ -204,3 +216,6 @@ def _layouts_of_uses(closed: ClosedProgram) -> dict[Var, Layout]:
             if isinstance(atom, Var) and layout is not None:
                 found.setdefault(atom, layout)
     return found
+
+
+__all__ = ["Report", "ShardedExecutable", "partitioned", "sharded_executable", "shardings_of"]

@@ -22,7 +22,7 @@ from tetrax.compiler.meshes import meshes_in
 from tetrax.config import Settings, config, settings, settings_now
 from tetrax.higher_order.call import call_p, hoist_tracers
 from tetrax.higher_order.sharding_constraint import constrained
-from tetrax.higher_order.stages import Lowered, Traced
+from tetrax.higher_order.stages import Lowered, Traced, mesh_sharding, typed_value
 from tetrax.runtime.array import Array, as_value, borrowed
 from tetrax.runtime.native_call import FAILED, MISMATCH, Runner
 from tetrax.tracebacks import hide_internals
@@ -198,7 +198,8 @@ class Jitted:
         staged = self._find((now, static, structure), values, args, kwargs)
         if direct and not staged.hoisted and self._is_sharded(staged, values):
             self._restore(staged, args, kwargs, values)
-            outs = sharded.sharded_executable(staged.closed, values, donated=staged.donated)(values)
+            places = sharded.shardings_of(values)
+            outs = sharded.sharded_executable(staged.closed, places, staged.donated)(values)
             return staged.finish(values, outs[0] if staged.single else outs)
         if direct and not staged.hoisted:
             outs = staged.runner()(*values)
@@ -242,11 +243,21 @@ class Jitted:
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The program of this call, without compiling it."""
         static, leaves, structure = self._flatten(args, kwargs)
-        leaves = self._values(leaves, args, kwargs)
+        leaves = self._values(leaves, args, kwargs, typed_value)
         staged = self._find((settings(), static, structure), leaves, args, kwargs)
         self._restore(staged, args, kwargs, leaves)
         _, in_tree = self._dynamic(args, kwargs)
-        return Traced(self.__name__, staged.closed, in_tree, staged.out_tree, staged.donated_flags)
+        places = None
+        if self._is_sharded(staged, leaves):
+            places = (None,) * len(staged.hoisted) + tuple(map(mesh_sharding, leaves))
+        return Traced(
+            self.__name__,
+            staged.closed,
+            in_tree,
+            staged.out_tree,
+            staged.donated_flags,
+            places if staged.several or any(places or ()) else None,
+        )
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program of this call, lowered to kernels."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tetrax import tree
@@ -14,10 +15,11 @@ from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import as_value
 from tetrax.runtime.devices import default_device
 from tetrax.runtime.native_call import FAILED, MISMATCH
-from tetrax.runtime.shardings import SingleDeviceSharding
+from tetrax.runtime.shardings import NamedSharding, SingleDeviceSharding
 
 inspect = lazy_module("tetrax.compiler.inspect")
 pipeline = lazy_module("tetrax.compiler.pipeline")
+sharded = lazy_module("tetrax.compiler.sharded")
 
 
 class ShapeDtypeStruct:
@@ -71,6 +73,27 @@ def struct_of(aval: ShapedArray) -> ShapeDtypeStruct:
     return ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
 
 
+@dataclass(frozen=True)
+class Typed:
+    """What stands for an array of which only the type is known, and perhaps where it lies."""
+
+    aval: ShapedArray
+    sharding: Any
+
+
+def typed_value(x: Any) -> Any:
+    """An argument as a value, or what stands for one that is only described."""
+    if isinstance(x, ShapeDtypeStruct):
+        return Typed(ShapedArray(x.shape, x.dtype, x.weak_type), x.sharding)
+    return as_value(x)
+
+
+def mesh_sharding(x: Any) -> NamedSharding | None:
+    """How an argument is cut over a mesh, if it is."""
+    sharding = getattr(x, "sharding", None)
+    return sharding if isinstance(sharding, NamedSharding) else None
+
+
 @dataclass
 class Traced:
     """A function as a program."""
@@ -80,6 +103,13 @@ class Traced:
     in_tree: Any
     out_tree: Any
     donated: tuple[bool, ...] = ()
+    # Where several devices run it: how each argument is cut over them, or None.
+    shardings: tuple[NamedSharding | None, ...] | None = None
+
+    @property
+    def donated_places(self) -> tuple[int, ...]:
+        """Positions of the arguments that a call uses up."""
+        return tuple([i for i, flag in enumerate(self.donated) if flag])
 
     @property
     def program(self) -> ClosedProgram:
@@ -117,8 +147,29 @@ class Lowered:
 
     def text(self, stage: str = "program") -> str:
         """The text of a stage: 'program', 'optimised', 'kernels', 'driver', 'llvm', 'asm' or
-        'stablehlo'."""
-        return inspect.stage_text(self.traced.jaxpr, stage)
+        'stablehlo'; where several devices run it, 'partitioned' is the program of one, and so are
+        those that follow.
+        """
+        if stage in ("program", "jaxpr") or self._partitioned is None:
+            return inspect.stage_text(self.traced.jaxpr, stage)
+        program = self._partitioned.program
+        return inspect.stage_text(program, "program" if stage == "partitioned" else stage)
+
+    @cached_property
+    def _partitioned(self) -> Any:
+        """The program of one of several devices; None where there is one."""
+        traced = self.traced
+        if traced.shardings is None:
+            return None
+        return sharded.partitioned(traced.jaxpr, traced.shardings)
+
+    def sharding_report(self) -> Any:
+        """The collectives that several devices need for the program: bytes, and why.
+
+        It prints as a text, and counts (`report.count("all_reduce")`, `report.sent`).
+        """
+        found = self._partitioned
+        return sharded.Report() if found is None else found.report
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """JAX's name for `text`; `dialect` may name one of its stages."""
@@ -130,7 +181,10 @@ class Lowered:
 
     def compile(self, compiler_options: Any = None) -> Compiled:
         traced = self.traced
-        places = tuple([i for i, flag in enumerate(traced.donated) if flag])
+        places = traced.donated_places
+        if traced.shardings is not None:
+            executable = sharded.sharded_executable(traced.jaxpr, traced.shardings, places)
+            return Compiled(self, executable.executable, places, executable)
         return Compiled(self, pipeline.compile_program(traced.jaxpr, places), places)
 
 
@@ -142,6 +196,8 @@ class Compiled:
     executable: Executable
     # Positions of the arguments, flattened, that a call uses up.
     donated: tuple[int, ...] = ()
+    # The same on arrays that are cut over several devices.
+    several: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, in_tree = tree.flatten((args, kwargs))
@@ -150,20 +206,21 @@ class Compiled:
                 "Function compiled with input pytree does not match the input pytree it was called "
                 f"with: compiled for {self.lowered.in_tree}, called with {in_tree}"
             )
-        outs = self.executable.run(*leaves)
-        if outs is not MISMATCH:
-            return self._finish(leaves, outs)
+        if self.several is None:
+            outs = self.executable.run(*leaves)
+            if outs is not MISMATCH:
+                return self._finish(leaves, outs)
         values: list[Any] = [as_value(x) for x in leaves]
-        for value, aval in zip(values, self.executable.in_avals, strict=True):
+        in_avals = self.lowered.traced.jaxpr.in_avals
+        for value, aval in zip(values, in_avals, strict=True):
             if not value.aval.same_type(aval):
                 raise TypeError(
                     "Argument types differ from the types for which this computation was compiled: "
                     f"got {value.aval.str_short()}, compiled for {aval.str_short()}"
                 )
-        arrays = [
-            as_type(value, aval)
-            for value, aval in zip(values, self.executable.in_avals, strict=True)
-        ]
+        if self.several is not None:
+            return self._finish(values, self.several(values))
+        arrays = [as_type(value, aval) for value, aval in zip(values, in_avals, strict=True)]
         return self._finish(arrays, self.executable.run(*arrays))
 
     def _finish(self, leaves: Sequence[Any], outs: Any) -> Any:
@@ -200,11 +257,15 @@ class Compiled:
 
     @property
     def input_shardings(self) -> Any:
+        if self.several is not None:
+            return tree.unflatten(self.in_tree, self.several.in_shardings)
         sharding = SingleDeviceSharding(default_device())
         return tree.unflatten(self.in_tree, [sharding] * len(self.executable.in_avals))
 
     @property
     def output_shardings(self) -> Any:
+        if self.several is not None:
+            return tree.unflatten(self.out_tree, self.several.out_shardings)
         sharding = SingleDeviceSharding(default_device())
         return tree.unflatten(self.out_tree, [sharding] * len(self.executable.out_avals))
 

@@ -12,7 +12,7 @@ from tetrax.compiler.partition.partitioner import Partitioner
 from tetrax.compiler.partition.placed import Placed, local_aval
 from tetrax.compiler.partition.report import Report
 from tetrax.ir.layout import Layout
-from tetrax.ir.program import ClosedProgram
+from tetrax.ir.program import ClosedProgram, Var
 from tetrax.tracing.staging import stage
 
 _HANDLERS = {**control.HANDLERS, **manual.HANDLERS}
@@ -34,20 +34,23 @@ def partition(
     out_layouts: Sequence[Layout | None],
 ) -> Partitioned:
     """The program of one of the devices; None in `out_layouts` leaves it to the program."""
-    report = Report(axes.size)
-
-    def run(*parts: Any) -> tuple[list[Any], tuple[Layout, ...]]:
-        partitioner = Partitioner(axes, report, _HANDLERS)
-        values = [
-            Placed(part, aval, layout)
-            for part, aval, layout in zip(parts, closed.in_avals, in_layouts, strict=True)
-        ]
-        outs = partitioner.run(closed, values, out_layouts)
-        return [out.value for out in outs], tuple(out.layout for out in outs)
-
     avals = [
         local_aval(aval, layout, axes)
         for aval, layout in zip(closed.in_avals, in_layouts, strict=True)
     ]
-    program, found = stage(run, avals, closed.program.debug_info)
-    return Partitioned(program, found, report)
+
+    def attempt(settled: dict[Var, Layout]) -> tuple[Partitioned, Partitioner]:
+        partitioner = Partitioner(axes, Report(axes.size), _HANDLERS, settled)
+
+        def run(*parts: Any) -> tuple[list[Any], tuple[Layout, ...]]:
+            triples = zip(parts, closed.in_avals, in_layouts, strict=True)
+            values = [Placed(*triple) for triple in triples]
+            outs = partitioner.run(closed, values, out_layouts)
+            return [out.value for out in outs], tuple(out.layout for out in outs)
+
+        program, found = stage(run, avals, closed.program.debug_info)
+        return Partitioned(program, found, partitioner.report), partitioner
+
+    first, partitioner = attempt({})
+    settled = partitioner.demands.settle(closed, axes)
+    return attempt(settled)[0] if settled else first

@@ -13,6 +13,7 @@ from typing import Any
 
 from tetrax.compiler.device_groups import DeviceAxes
 from tetrax.compiler.partition.choose import choose, layout_of
+from tetrax.compiler.partition.demands import Demands
 from tetrax.compiler.partition.placed import Placed, fitting, local_aval
 from tetrax.compiler.partition.report import Report
 from tetrax.compiler.partition.reshard import reshard
@@ -33,10 +34,19 @@ class Partitioner:
     `handlers` say what is done with operations that hold programs, by how they describe themselves.
     """
 
-    def __init__(self, axes: DeviceAxes, report: Report, handlers: Mapping[type, Handler]) -> None:
+    def __init__(
+        self,
+        axes: DeviceAxes,
+        report: Report,
+        handlers: Mapping[type, Handler],
+        settled: Wanted | None = None,
+    ) -> None:
         self._handlers = handlers
         self.axes = axes
         self.report = report
+        # What whole values are wanted cut, found by a pass before; and what this one finds.
+        self.settled = settled or {}
+        self.demands = Demands()
         # The axes for which a program is that of one device already.
         self.manual: frozenset[Any] = frozenset()
 
@@ -118,7 +128,7 @@ class Partitioner:
         out_layouts: Sequence[Layout | None],
     ) -> Wanted:
         """How variables are best cut for what comes later."""
-        found: Wanted = {}
+        found = dict(self.settled)
         if out_layouts:
             for atom, layout in zip(closed.program.outvars, out_layouts, strict=True):
                 if layout is not None and isinstance(atom, Var):
@@ -138,12 +148,15 @@ class Partitioner:
             handler = self._handlers.get(type(described))
             if handler is not None:
                 return handler(self, eqn, described, operands)
-        if all(is_whole(x.layout) for x in operands):
+        if all(is_whole(x.layout) for x in operands) and wanted.keys().isdisjoint(eqn.outvars):
+            self.demands.done_by_all(eqn)
             return self.whole(eqn, operands)
         outs = [var.aval for var in eqn.outvars]
         factors = eqn.primitive.factors([x.aval for x in operands], outs, eqn.params)
         if factors is None:
             reason = f"{eqn.primitive.name} needs all of it"
+            for atom, x in zip(eqn.invars, operands, strict=True):
+                self.demands.note(atom, whole_layout(x.aval.ndim))
             gathered = [self.reshard(x, whole_layout(x.aval.ndim), reason) for x in operands]
             return self.whole(eqn, gathered)
         return self._parts(eqn, operands, factors, wanted)
@@ -165,6 +178,9 @@ class Partitioner:
         targets = [wanted.get(var) for var in eqn.outvars]
         cuts = choose(factors, [x.layout for x in operands], targets, axes)
         reason = f"{primitive.name} is cut differently"
+        for atom, x, dims in zip(eqn.invars, operands, factors.operands, strict=True):
+            if is_whole(x.layout) and x.layout:
+                self.demands.note(atom, layout_of(dims, cuts))
         fitted = [
             self.reshard(x, layout_of(dims, cuts), reason)
             for x, dims in zip(operands, factors.operands, strict=True)
