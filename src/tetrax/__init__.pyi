@@ -66,6 +66,7 @@ from tetrax.higher_order.inspect import closure_convert, eval_shape, make_jaxpr
 from tetrax.higher_order.jit import jit
 from tetrax.higher_order.pmap import pmap
 from tetrax.higher_order.shard_map import shard_map
+from tetrax.higher_order.sharding_constraint import reshard
 from tetrax.higher_order.stages import ShapeDtypeStruct
 from tetrax.padding import pad_to_devices, unpad
 from tetrax.runtime.array import Array
@@ -193,6 +194,7 @@ __all__ = [
     "process_indices",
     "pure_callback",
     "remat",
+    "reshard",
     "set_mesh",
     "shard_map",
     "sharding",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tetrax.higher_order.sharding_constraint import auto_axes, explicit_axes, reshard
 from tetrax.runtime.devices import Device
 from tetrax.runtime.mesh import AbstractDevice, AbstractMesh, AxisType, Mesh
 from tetrax.runtime.mesh_context import (
@@ -22,9 +23,12 @@ __all__ = [
     "PartitionSpec",
     "Sharding",
     "SingleDeviceSharding",
+    "auto_axes",
+    "explicit_axes",
     "get_abstract_mesh",
     "get_mesh",
     "make_single_device_sharding",
+    "reshard",
     "set_mesh",
     "use_abstract_mesh",
 ]

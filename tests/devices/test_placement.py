@@ -235,6 +235,29 @@ def test_new_arrays_like_sharded_ones():
     assert not isinstance(tetrax.jit(jnp.zeros_like)(VALUE), ShardedArray)
 
 
+def test_asking_for_layouts_of_arguments_and_results():
+    sharding = tetrax.sharding
+    wanted, other = LAYOUTS["rows"], LAYOUTS["halves"]
+    assert tetrax.reshard(VALUE, wanted).sharding == wanted
+    assert tetrax.reshard({"a": VALUE}, {"a": wanted})["a"].sharding == wanted
+    doubled = sharding.auto_axes(lambda x: x * 2, axes="x")(VALUE, out_sharding=wanted)
+    assert doubled.sharding == wanted
+    pair = sharding.auto_axes(out_sharding=(wanted, other))(lambda x, y: (x, y))(VALUE, VALUE)
+    assert [x.sharding for x in pair] == [wanted, other]
+    first = sharding.explicit_axes(lambda x, y: x, in_sharding=(wanted, other))(VALUE, VALUE)
+    assert first.sharding == wanted
+    for ask in (sharding.auto_axes(lambda x: x), sharding.explicit_axes(lambda x: x)):
+        with pytest.raises(TypeError, match="_sharding"):
+            ask(VALUE)
+
+
+def test_addresses():
+    array = tetrax.device_put(VALUE, LAYOUTS["single"])
+    assert array.unsafe_buffer_pointer() == array.address
+    with pytest.raises(ValueError, match="one device"):
+        tetrax.device_put(VALUE, LAYOUTS["rows"]).unsafe_buffer_pointer()
+
+
 # -- of parts ------------------------------------------------------------------------------------
 
 

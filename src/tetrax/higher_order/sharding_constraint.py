@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tetrax import tree
@@ -14,6 +15,7 @@ from tetrax.runtime.placement import device_put
 from tetrax.runtime.shardings import NamedSharding, Sharding
 from tetrax.tracing.trace import Tracer
 from tetrax.tracing.value import get_aval
+from tetrax.transforms.flat import function_name
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
@@ -74,3 +76,56 @@ def _constrained(x: Any, sharding: Sharding, what: str) -> Any:
     layout = tuple(None if entry is open_axis else axes_of(entry) for entry in spec)
     layout += ((),) * (aval.ndim - len(layout))
     return sharding_constraint_p.bind(x, mesh=sharding.mesh, layout=layout)
+
+
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    """The tree `xs`, cut over devices as `out_shardings` says: a sharding, or a tree of them.
+
+    Raises as `with_sharding_constraint` does.
+    """
+    leaves, treedef = tree.flatten(xs)
+    wanted = tree.flatten_axes("reshard out_shardings", treedef, out_shardings)
+    return tree.unflatten(treedef, constrained(leaves, wanted, "reshard"))
+
+
+def auto_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Any = None, out_sharding: Any = None
+) -> Callable[..., Any]:
+    """The function `f`, inside which the compiler cuts arrays, with results cut as asked.
+
+    The compiler does so along all axes here, so `axes` changes nothing. `out_sharding` may be
+    given at the call as well.
+    """
+    if f is None:
+        return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
+    function, given = f, out_sharding
+
+    @functools.wraps(function)
+    def cut(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
+        wanted = given if out_sharding is None else out_sharding
+        if wanted is None:
+            raise TypeError(f"auto_axes needs the out_sharding of {function_name(function)}")
+        return reshard(function(*args, **kwargs), wanted)
+
+    return cut
+
+
+def explicit_axes(
+    f: Callable[..., Any] | None = None, /, *, axes: Any = None, in_sharding: Any = None
+) -> Callable[..., Any]:
+    """The function `f` with its arguments cut as asked.
+
+    `in_sharding`, a tree like the arguments, may be given at the call as well.
+    """
+    if f is None:
+        return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
+    function, given = f, in_sharding
+
+    @functools.wraps(function)
+    def cut(*args: Any, in_sharding: Any = None, **kwargs: Any) -> Any:
+        wanted = given if in_sharding is None else in_sharding
+        if wanted is None:
+            raise TypeError(f"explicit_axes needs the in_sharding of {function_name(function)}")
+        return function(*reshard(args, wanted), **kwargs)
+
+    return cut

@@ -215,6 +215,18 @@ class Array(Value):
     def is_ready(self) -> bool:
         return True
 
+    def platform(self) -> str:
+        return "cpu"
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Where the elements are, for code outside; the memory is this array's."""
+        return self.address
+
+    @property
+    def traceback(self) -> None:
+        """Which line made the array is not kept."""
+        return None
+
     def is_deleted(self) -> bool:
         return self._owner is _DELETED
 

@@ -134,6 +134,9 @@ class PartitionSpec:
             reduced=self.reduced if reduced is None else reduced,
         )
 
+    def to_lo(self) -> PartitionSpec:
+        return self
+
     def to_tangent_spec(self) -> PartitionSpec:
         return self
 

@@ -89,6 +89,14 @@ class ShardedArray(Array):
         self._check_alive()
         return self._shards[index]
 
+    def unsafe_buffer_pointer(self) -> int:
+        if len(self._shards) != 1:
+            raise ValueError(
+                "unsafe_buffer_pointer() takes an array on one device, but this one is on "
+                f"{len(self._shards)}. Ask its addressable_shards"
+            )
+        return self._shards[0].address
+
     def block_until_ready(self) -> ShardedArray:
         self._check_alive()
         return self
