@@ -20,6 +20,7 @@ from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array
 from tetrax.runtime.devices import devices
 from tetrax.runtime.mesh import Mesh
+from tetrax.runtime.other_meshes import equivalent_on
 from tetrax.runtime.partition_spec import PartitionSpec, axes_of
 from tetrax.runtime.placement import device_put
 from tetrax.runtime.sharded_array import ShardedArray, make_sharded
@@ -146,32 +147,47 @@ def partitioned(closed: ClosedProgram, shardings: Shardings) -> Partitioned:
 def argument_layouts(closed: ClosedProgram, shardings: Shardings) -> list[Layout]:
     """How the arguments of a program are cut."""
     uses = _layouts_of_uses(closed)
+    mesh = _own_mesh(closed, shardings)
     triples = zip(shardings, closed.in_avals, closed.program.invars, strict=True)
     return [
-        _layout_of_argument(sharding, aval) or uses.get(var) or whole_layout(aval.ndim)
+        _layout_of_argument(sharding, aval, mesh) or uses.get(var) or whole_layout(aval.ndim)
         for sharding, aval, var in triples
     ]
 
 
-def _layout_of_argument(sharding: Any, aval: ShapedArray) -> Layout | None:
-    if isinstance(sharding, NamedSharding):
-        return layout_of_spec(sharding.spec, aval.ndim)
-    return None
+def _layout_of_argument(sharding: Any, aval: ShapedArray, mesh: Mesh) -> Layout | None:
+    """How an argument is cut; None where the axes of the mesh cannot say it."""
+    if not isinstance(sharding, NamedSharding):
+        return None
+    if sharding.mesh is not mesh:
+        sharding = equivalent_on(sharding, mesh, aval.ndim)
+        if sharding is None:
+            return None
+    return layout_of_spec(sharding.spec, aval.ndim)
 
 
 def mesh_of(closed: ClosedProgram, shardings: Sequence[Any]) -> Mesh:
-    """The one mesh that arguments lie on and the program speaks of. Raises ValueError for two."""
-    meshes = [s.mesh for s in shardings if isinstance(s, NamedSharding)]
-    named = meshes_in(closed)
-    meshes += [m for m in named if isinstance(m, Mesh)]
-    first = meshes[0]
-    for other in meshes[1:]:
-        if other != first:
+    """The mesh that a program with such arguments runs on. Raises ValueError for other devices."""
+    inner = [mesh for mesh in meshes_in(closed) if not isinstance(mesh, Mesh)]
+    return _with_inner_axes(_own_mesh(closed, shardings), inner)
+
+
+def _own_mesh(closed: ClosedProgram, shardings: Sequence[Any]) -> Mesh:
+    """The mesh that the program speaks of, or that of the first argument that lies on one.
+
+    Arguments may lie on other meshes over the same devices. Raises ValueError for other devices.
+    """
+    named = [mesh for mesh in meshes_in(closed) if isinstance(mesh, Mesh)]
+    given = [sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding)]
+    first, *others = [*named, *given]
+    for other in others:
+        if other is not first and (other in named or other.device_tuple != first.device_tuple):
             raise ValueError(
                 "Received incompatible devices for jitted computation: arrays and shard_map must "
-                f"be on one mesh, but there are {first} and {other}"
+                f"be on the same devices, but there are {first} with devices "
+                f"{first.device_ids.tolist()} and {other} with {other.device_ids.tolist()}"
             )
-    return _with_inner_axes(first, [m for m in named if not isinstance(m, Mesh)])
+    return first
 
 
 def _with_inner_axes(mesh: Mesh, inner: Sequence[Any]) -> Mesh:
