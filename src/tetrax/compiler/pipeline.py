@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tetrax.compiler.buffers import plan_arena
-from tetrax.compiler.cpu.backend import compile_driver, compile_kernels
+from tetrax.compiler.cpu.backend import KernelHandle, compile_driver, compile_kernels
+from tetrax.compiler.cpu.driver_code import assembled_driver
 from tetrax.compiler.device_groups import DeviceAxes, Meetings
 from tetrax.compiler.donation import share_memory
 from tetrax.compiler.driver_text import HOST_CALL_SYMBOL, DriverText
@@ -147,13 +148,8 @@ def _compiled(
     steps, module = lowered.steps, lowered.module
     called = list(kernel_steps(steps))
     handles = compile_kernels([step.kernel for step in called], temporary=True)
-    symbols = {s: handle.symbol for s, handle in zip(called, handles, strict=True)}
-    engine.define(HOST_CALL_SYMBOL, HOST_CALL_ADDRESS)
     record = module.first_constant + len(module.constants)
-    body = DriverText(symbols, record).text("{name}", steps)
-    name = "tetrax_driver_" + hashlib.sha256(body.encode()).hexdigest()[:24]
-    loops = has_loops(closed)
-    driver = compile_driver(body.replace("@{name}", f"@{name}"), name, handles, once=not loops)
+    driver = _driver(steps, dict(zip(called, handles, strict=True)), record, has_loops(closed))
     executable = Executable(
         driver.address,
         closed.in_avals,
@@ -162,10 +158,25 @@ def _compiled(
         lowered.arena_bytes,
         module.host_functions,
         keep=(driver, *handles),
-        has_loops=loops,
+        has_loops=has_loops(closed),
         sources=lowered.sources,
     )
     return executable, module.meetings
+
+
+def _driver(
+    steps: Sequence[Step], kernels: dict[KernelStep, KernelHandle], record: int, loops: bool
+) -> KernelHandle:
+    """The function that runs the steps, written here or, on other machines, by LLVM."""
+    driver = assembled_driver(steps, kernels, HOST_CALL_ADDRESS, record)
+    if driver is not None:
+        return driver
+    engine.define(HOST_CALL_SYMBOL, HOST_CALL_ADDRESS)
+    symbols = {step: handle.symbol for step, handle in kernels.items()}
+    body = DriverText(symbols, record).text("{name}", steps)
+    name = "tetrax_driver_" + hashlib.sha256(body.encode()).hexdigest()[:24]
+    text = body.replace("@{name}", f"@{name}")
+    return compile_driver(text, name, list(kernels.values()), once=not loops)
 
 
 def has_loops(closed: ClosedProgram) -> bool:

@@ -1,7 +1,8 @@
 """What a compiled program does, step by step: kernels, copies, loops, branches, host calls.
 
 Slots are places in memory, named before anybody knows the addresses. `buffers.py` gives the
-temporary ones an offset in the arena, `driver_text.py` turns everything into one native function.
+temporary ones an offset in the arena, `cpu/driver_code.py` turns everything into one native
+function.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -39,6 +40,8 @@ _LEVEL = 1
 """LLVM's effort for generated code: level 2 takes longer and makes nothing faster."""
 _LEVEL_ONCE = 0
 """The effort for code that runs once a call: half the time, some more instructions."""
+_SHORT_TEXT = 4000
+"""Text without loops that is longer than this is worth the usual effort, in bytes."""
 
 
 @cache
@@ -57,17 +60,31 @@ def _machine(level: int) -> Any:
     )
 
 
-def compile_object(text: str, optimise: bool = False, once: bool = False) -> bytes:
-    """Object code of LLVM IR text; `optimise` runs the full pass pipeline first (for library
-    code), `once` says that nothing in it is repeated.
-    """
+class Effort(Enum):
+    """What LLVM does for a module."""
+
+    ONCE = "no loops: each instruction runs once a call"
+    PLAIN = "text in its final form"
+    OPTIMISED = "text that needs the full pass pipeline first"
+
+
+def effort_for(text: str) -> Effort:
+    """The effort for text in its final form: what has no loops and branches is done quickly."""
+    return Effort.PLAIN if " phi " in text or len(text) > _SHORT_TEXT else Effort.ONCE
+
+
+_LEVELS = {Effort.ONCE: _LEVEL_ONCE, Effort.PLAIN: _LEVEL, Effort.OPTIMISED: 3}
+
+
+def compile_object(text: str, effort: Effort = Effort.PLAIN) -> bytes:
+    """Object code of LLVM IR text."""
     with _lock:
         _initialise()
         module = llvm.parse_assembly(text)
         module.triple = _machine(_LEVEL).triple
         module.verify()
-        machine = _machine(3 if optimise else _LEVEL_ONCE if once else _LEVEL)
-        if optimise:
+        machine = _machine(_LEVELS[effort])
+        if effort is Effort.OPTIMISED:
             options = llvm.create_pipeline_tuning_options(speed_level=3)
             builder = llvm.create_pass_builder(machine, options)
             builder.getModulePassManager().run(module, builder)
@@ -266,6 +283,7 @@ engine = Engine()
 
 __all__ = [
     "VERSION",
+    "Effort",
     "Engine",
     "Linker",
     "assembly",

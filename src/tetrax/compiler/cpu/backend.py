@@ -16,6 +16,7 @@ from tetrax.ir.kernel_check import check
 from tetrax.ir.kernel_printer import text
 from tetrax.ir.kernel_statements import Kernel
 from tetrax.runtime import disk_cache, llvm
+from tetrax.runtime.llvm import Effort
 
 BATCH = 10
 """Kernels per module: LLVM's cost per module is shared, and the gain is spent at about ten."""
@@ -93,7 +94,7 @@ def compile_driver(
     key = _digest(source, host_target().key, llvm.VERSION)
     code = disk_cache.programs.read(key)
     if code is None:
-        code = llvm.compile_object(source, once=once)
+        code = llvm.compile_object(source, Effort.ONCE if once else Effort.PLAIN)
         disk_cache.programs.write(key, code)
     if kernels is None:
         return KernelHandle(symbol, llvm.engine.link(code, [symbol], source)[symbol])
@@ -108,7 +109,8 @@ def link_library(
     """Addresses of library routines; their text is made only where the disk has no object."""
     target = host_target()
     key = _digest("library", *symbols, target.key, llvm.VERSION, code_version(), str(optimise))
-    return _linked(disk_cache.library, key, symbols, lambda: text(target), optimise)[0]
+    effort = Effort.OPTIMISED if optimise else Effort.PLAIN
+    return _linked(disk_cache.library, key, symbols, lambda: text(target), effort)[0]
 
 
 def _linked(
@@ -116,7 +118,7 @@ def _linked(
     key: str,
     symbols: Sequence[str],
     text: Callable[[], str],
-    optimise: bool = False,
+    effort: Effort | None = None,
     temporary: bool = False,
 ) -> tuple[dict[str, int], Any]:
     """Addresses of symbols in the object kept under a key, which is made from `text()` if need be,
@@ -128,7 +130,7 @@ def _linked(
     declared, code = (store.read(name) for name in names)
     if declared is None or code is None:
         source = text()
-        code = llvm.compile_object(source, optimise)
+        code = llvm.compile_object(source, effort or llvm.effort_for(source))
         needed = llvm.declared_symbols(source)
         declared = "\n".join(f"declare void @{name}()" for name in needed).encode()
         store.write(names[0], declared)
