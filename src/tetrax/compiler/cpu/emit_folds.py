@@ -9,13 +9,13 @@ length. The order is a function of the extents alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tetrax.compiler.cpu.emit_loops import Carried, conditional_loop, counted_loop, rare_value
 from tetrax.compiler.cpu.emit_memory import shuffle
 from tetrax.compiler.cpu.emitter import Emitter, Rule
-from tetrax.compiler.cpu.llvm_text import constant_text, register_type
+from tetrax.compiler.cpu.llvm_text import constant_text, lane_numbers, register_type
 from tetrax.compiler.cpu.vectorise import fold_plan
 from tetrax.ir.kernel_constants import const
 from tetrax.ir.kernel_expr import Expr, FoldShape, fold_parts, iterate_parts
@@ -37,7 +37,7 @@ WIDENED = "widened"
 @dataclass(frozen=True)
 class _Fold:
     """A fold being emitted: its loops outermost first, accumulators, updates, and the lanes values
-    have.
+    have; `narrow` of them fill a register.
     """
 
     loops: tuple[tuple[Expr, Expr], ...]
@@ -46,6 +46,7 @@ class _Fold:
     updates: tuple[Expr, ...]
     operation: str | None
     lanes: int
+    narrow: int = 1
 
     @property
     def kinds(self) -> list[str]:
@@ -88,8 +89,9 @@ def _fold_rule(emitter: Emitter, node: Expr) -> str:
     lanes = emitter.lanes_of(node)
     plan = fold_plan(emitter, loops, updates, shape.reassociate) if lanes == 1 else None
     if plan is not None:
+        lane_counts = plan.lanes, plan.narrow
         fold = _Fold(
-            plan.loops, shape.accumulators, initial, updates, shape.reassociate, plan.lanes
+            plan.loops, shape.accumulators, initial, updates, shape.reassociate, *lane_counts
         )
         results = _lane_fold(emitter, fold)
     else:
@@ -278,7 +280,16 @@ def _plain_row(
 ) -> list[str]:
     whole = extent // fold.lanes * fold.lanes
     texts = _lanes_between(emitter, fold, var, "0", str(whole), texts)
-    return _last_lanes(emitter, fold, var, extent, texts)
+    if whole == extent:
+        return texts
+    if fold.narrow == fold.lanes:
+        return _masked_lanes(emitter, fold, var, extent, extent - whole, texts)
+    assert fold.operation is not None
+    partial = _last_lanes(emitter, fold, var, extent)
+    return [
+        _combine(emitter, fold.operation, accumulator.type, fold.lanes, text, more)
+        for accumulator, text, more in zip(fold.accumulators, texts, partial, strict=True)
+    ]
 
 
 def _compensated_row(
@@ -313,8 +324,7 @@ def _compensated_row(
         state = block("0", state)
     if whole == extent:
         return state
-    partial = _last_lanes(emitter, fold, var, extent, _identities(fold))
-    return _add_exactly(emitter, fold, state, partial)
+    return _add_exactly(emitter, fold, state, _last_lanes(emitter, fold, var, extent))
 
 
 def _limited(emitter: Emitter, base: str, step: int, limit: str) -> str:
@@ -335,30 +345,80 @@ def _lanes_between(
     )
 
 
-def _last_lanes(
-    emitter: Emitter, fold: _Fold, var: Expr, extent: int, texts: list[str]
-) -> list[str]:
-    """The elements after the last full vector: a vector that ends at the end, its known lanes left
-    out.
+def _last_lanes(emitter: Emitter, fold: _Fold, var: Expr, extent: int) -> list[str]:
+    """What the elements after the last full vector come to, in vectors that are the identity
+    beyond the first register: a body of that width is less text, and fewer lanes are done twice.
     """
     rest = extent % fold.lanes
-    if rest == 0:
-        return texts
+    few = replace(fold, lanes=fold.narrow)
+    if rest <= few.lanes:
+        texts = _masked_lanes(emitter, few, var, extent, rest, _identities(few))
+    elif rest % few.lanes == 0:
+        start = str(extent - rest)
+        texts = _lanes_between(emitter, few, var, start, str(extent), _identities(few))
+    else:
+        texts = _overlapping_lanes(emitter, few, var, extent, rest)
+    return [_widened(emitter, fold, at, text) for at, text in enumerate(texts)]
+
+
+def _widened(emitter: Emitter, fold: _Fold, at: int, text: str) -> str:
+    """A vector of one register as one of all lanes, with the identity in the others."""
+    if fold.narrow == fold.lanes:
+        return text
+    assert fold.operation is not None
+    type = fold.accumulators[at].type
+    kind = register_type(type, fold.narrow)
+    rest = constant_text(identity(fold.operation, type), fold.narrow)
+    picks = [min(lane, fold.narrow) for lane in range(fold.lanes)]
+    mask = ", ".join(f"i32 {pick}" for pick in picks)
+    return emitter.emit(
+        f"shufflevector {kind} {text}, {kind} {rest}, <{fold.lanes} x i32> <{mask}>"
+    )
+
+
+def _masked_lanes(
+    emitter: Emitter, fold: _Fold, var: Expr, extent: int, rest: int, texts: list[str]
+) -> list[str]:
+    """The last elements by a vector that ends at the end, its known lanes left out."""
     lanes = fold.lanes
     mask = "<" + ", ".join(f"i1 {int(lane >= lanes - rest)}" for lane in range(lanes)) + ">"
 
     def body(index: str, carried: list[str]) -> list[str]:
         emitter.bind(var, index, lanes, linear=True)
-        following = _step(emitter, fold, carried)
-        return [
-            emitter.emit(f"select <{lanes} x i1> {mask}, {kind} {new}, {kind} {old}")
-            for kind, new, old in zip(fold.kinds, following, carried, strict=True)
-        ]
+        return _chosen(emitter, fold, mask, _step(emitter, fold, carried), carried)
 
     start = extent - lanes
     return counted_loop(
         emitter, str(start), str(start + 1), 1, list(zip(fold.kinds, texts, strict=True)), body
     )
+
+
+def _overlapping_lanes(
+    emitter: Emitter, fold: _Fold, var: Expr, extent: int, rest: int
+) -> list[str]:
+    """The last elements by several vectors; the last one ends at the end."""
+    lanes = fold.lanes
+
+    def body(index: str, carried: list[str]) -> list[str]:
+        last = extent - lanes
+        start = emitter.emit(f"call i64 @llvm.smin.i64(i64 {index}, i64 {last})")
+        known = emitter.splat_text(emitter.emit(f"sub i64 {index}, {start}"), "i64", lanes)
+        mask = emitter.emit(f"icmp sge <{lanes} x i64> {lane_numbers(lanes)}, {known}")
+        emitter.bind(var, start, lanes, linear=True)
+        return _chosen(emitter, fold, mask, _step(emitter, fold, carried), carried)
+
+    carried = list(zip(fold.kinds, _identities(fold), strict=True))
+    return counted_loop(emitter, str(extent - rest), str(extent), lanes, carried, body)
+
+
+def _chosen(
+    emitter: Emitter, fold: _Fold, mask: str, new: list[str], old: Sequence[str]
+) -> list[str]:
+    """The new values where the mask is set, else the old ones."""
+    return [
+        emitter.emit(f"select <{fold.lanes} x i1> {mask}, {kind} {a}, {kind} {b}")
+        for kind, a, b in zip(fold.kinds, new, old, strict=True)
+    ]
 
 
 def _across_lanes(emitter: Emitter, operation: str, type: ScalarType, lanes: int, text: str) -> str:

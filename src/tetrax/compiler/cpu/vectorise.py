@@ -30,10 +30,13 @@ _FEW_CARRIES = 3
 
 @dataclass(frozen=True)
 class FoldPlan:
-    """Loops of a fold in the order to run, the last one in lanes."""
+    """Loops of a fold in the order to run, the last one in lanes: of several registers, `narrow` of
+    which fill one.
+    """
 
     loops: tuple[tuple[Expr, Expr], ...]
     lanes: int
+    narrow: int
 
 
 @dataclass(frozen=True)
@@ -140,11 +143,12 @@ def fold_plan(
     nodes = value_nodes(updates)
     if not _fits_lanes(emitter, nodes, var):
         return None
-    lanes = emitter.target.natural_lanes(_lane_bits(nodes, var))
+    narrow = emitter.target.natural_lanes(_lane_bits(nodes, var))
     several = 4 if len(nodes) <= _SMALL_BODY else 2 if len(nodes) <= _MEDIUM_BODY else 1
-    lanes *= max(several, _vectors_in_flight(nodes, var, extent))
+    lanes = narrow * max(several, _vectors_in_flight(nodes, var, extent))
     lanes = min(lanes, _power_of_two_up_to(extent.data))
-    return FoldPlan((*loops[:chosen], *loops[chosen + 1 :], loops[chosen]), lanes)
+    ordered = (*loops[:chosen], *loops[chosen + 1 :], loops[chosen])
+    return FoldPlan(ordered, lanes, min(narrow, lanes))
 
 
 # --- loops of statements ---
