@@ -47,6 +47,7 @@ class _Checker:
     def __init__(self, kernel: Kernel):
         self.name = kernel.name
         self.buffers = frozenset(kernel.buffers)
+        self.checked: set[Expr] = set()
         names = [buffer.name for buffer in kernel.buffers]
         if len(set(names)) != len(names):
             raise self.failure(f"two buffers have the same name; the buffers are {names}")
@@ -68,7 +69,9 @@ class _Checker:
             raise self.failure(
                 f"{use} mentions {names}, which no enclosing loop or parameter defines"
             )
-        for inner in walk([node]):
+        below = walk([node], self.checked)
+        self.checked.update(below)
+        for inner in below:
             if inner.op == "load":
                 self.loaded(inner.data)
             elif inner.op == "fold" and inner.data.reassociate:

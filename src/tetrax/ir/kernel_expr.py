@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Container, Hashable, Iterable
+from collections import deque
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,19 +77,55 @@ ExprLike = Expr | int | float | bool
 """What a constructor accepts as an operand; Python scalars take the other operand's type."""
 
 _serial = itertools.count()
-_nodes: weakref.WeakValueDictionary[Hashable, Expr] = weakref.WeakValueDictionary()
+
+
+class _Reference(weakref.ref[Expr]):
+    """A weak reference that knows where it stands in the table."""
+
+    __slots__ = ("key",)
+
+    key: Hashable
+
+
+_nodes: dict[Hashable, weakref.ref[Expr]] = {}
+_gone: deque[Hashable] = deque()
 _nodes_lock = threading.Lock()
 _no_variables: frozenset[Expr] = frozenset()
+
+
+def _note_gone(reference: Any) -> None:
+    # May run anywhere, also while the lock is held: the next one who holds it clears the table.
+    _gone.append(reference.key)
+
+
+def recall(key: Hashable) -> Expr | None:
+    """The node remembered under a key, if it still exists."""
+    reference = _nodes.get(key)
+    return None if reference is None else reference()
+
+
+def remember(key: Hashable, node: Expr) -> None:
+    """Let a node be found under a key as long as it exists; call with the lock held."""
+    while _gone:
+        old = _gone.popleft()
+        found = _nodes.get(old)
+        if found is not None and found() is None:
+            del _nodes[old]
+    reference = _Reference(node, _note_gone)
+    reference.key = key
+    _nodes[key] = reference
 
 
 def make(op: str, type: ScalarType, args: tuple[Expr, ...] = (), data: Hashable = None) -> Expr:
     """The interned node of an operation; checks nothing."""
     key = (op, type, args, data)
-    found = _nodes.get(key)
-    if found is not None:
-        return found
+    reference = _nodes.get(key)
+    if reference is not None:
+        found = reference()
+        if found is not None:
+            return found
     with _nodes_lock:
-        found = _nodes.get(key)
+        found = recall(key)
         if found is None:
             found = Expr()
             found.op = op
@@ -99,7 +136,7 @@ def make(op: str, type: ScalarType, args: tuple[Expr, ...] = (), data: Hashable 
             found.affine = None
             found.interval = ()
             found.free = _free_variables(found)
-            _nodes[key] = found
+            remember(key, found)
         return found
 
 
@@ -178,15 +215,28 @@ def walk(roots: Iterable[Expr], known: Container[Expr] = ()) -> list[Expr]:
     """
     order: list[Expr] = []
     seen: set[Expr] = set()
-    stack: list[tuple[Expr, bool]] = [(root, False) for root in roots][::-1]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif node not in seen and node not in known:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((arg, False) for arg in reversed(node.args) if arg not in seen)
+    append, add = order.append, seen.add
+    for root in roots:
+        if root in seen or root in known:
+            continue
+        add(root)
+        node, arguments = root, iter(root.args)
+        above: list[tuple[Expr, Iterator[Expr]]] = []
+        while True:
+            for arg in arguments:
+                if arg in seen or arg in known:
+                    continue
+                add(arg)
+                if arg.args:
+                    above.append((node, arguments))
+                    node, arguments = arg, iter(arg.args)
+                    break
+                append(arg)
+            else:
+                append(node)
+                if not above:
+                    break
+                node, arguments = above.pop()
     return order
 
 
@@ -201,8 +251,9 @@ def rewrite(
     """
     roots = list(roots)
     done = {} if done is None else done
+    replaced = done.__getitem__
     for node in walk(roots, done):
-        done[node] = rule(node, tuple(done[arg] for arg in node.args))
+        done[node] = rule(node, tuple(map(replaced, node.args)))
     return [done[root] for root in roots]
 
 

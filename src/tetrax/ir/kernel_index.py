@@ -22,8 +22,21 @@ _MAX_TERMS = 24
 _I64_MIN, _I64_MAX = I64.minimum, I64.maximum
 
 
+_small: dict[int, Expr] = {}
+_MOST_SMALL = 4096
+
+
 def index_constant(value: int) -> Expr:
     """The i64 constant of a value, wrapped to 64 bits."""
+    found = _small.get(value)
+    if found is None:
+        found = _index_constant(value)
+        if -_MOST_SMALL < value < _MOST_SMALL:
+            _small[int(value)] = found
+    return found
+
+
+def _index_constant(value: int) -> Expr:
     value = (value - _I64_MIN) % (1 << 64) + _I64_MIN
     return make("const", I64, (), value)
 

@@ -209,6 +209,7 @@ def _memory(statement: Statement) -> float:
 def _uses(statement: Statement) -> dict[Buffer, float]:
     """How often each buffer's elements are touched."""
     found: dict[Buffer, float] = {}
+    known: dict[Expr, _Reads] = {}
 
     def add(buffer: Buffer, turns: float) -> None:
         found[buffer] = max(found.get(buffer, 0.0), turns)
@@ -234,7 +235,7 @@ def _uses(statement: Statement) -> dict[Buffer, float]:
             loads(root, turns)
 
     def loads(root: Expr, turns: float) -> None:
-        inside, buffers = _reads(root)
+        inside, buffers = _reads(root, known)
         for buffer in buffers:
             add(buffer, turns * inside)
 
@@ -242,18 +243,27 @@ def _uses(statement: Statement) -> dict[Buffer, float]:
     return found
 
 
-def _reads(root: Expr) -> tuple[float, set[Buffer]]:
+_Reads = tuple[float, frozenset[Buffer]]
+
+
+def _reads(root: Expr, known: dict[Expr, _Reads]) -> _Reads:
     """The most turns that a fold below a value takes, inner ones counted as often as they run, and
-    the buffers that are read.
+    the buffers that are read; `known` holds the same of values seen before.
     """
-    best: dict[Expr, float] = {}
-    buffers: set[Buffer] = set()
-    for node in walk([root]):
-        turns = max((best[arg] for arg in node.args), default=1.0)
+    for node in walk([root], known):
+        turns, buffers = 1.0, _NO_BUFFERS
+        for arg in node.args:
+            inner, read = known[arg]
+            turns = max(turns, inner)
+            if not read <= buffers:
+                buffers = buffers | read
         if node.op == "load":
-            buffers.add(node.data)
+            buffers = buffers | {node.data}
         if node.op == "fold":
             for extent in fold_parts(node)[0]:
                 turns *= turns_of(extent)
-        best[node] = turns
-    return best[root], buffers
+        known[node] = turns, buffers
+    return known[root]
+
+
+_NO_BUFFERS: frozenset[Buffer] = frozenset()
