@@ -62,7 +62,11 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -> None:
-    """Call `callback(sharding)` with where an array lies, inside a transformed function too."""
+    """Call `callback(sharding)` with where an array lies.
+
+    Inside transformed functions it is called when they run. Inside `jit` that does not yet say how
+    the compiler cut the value: it comes to the callback in one piece, on one device.
+    """
     if isinstance(value, Tracer):
         _debug_callback(lambda x: callback(x.sharding), value)
     else:
