@@ -91,6 +91,8 @@ class Meetings:
     """The partitions into groups, and the sites, that a program of several devices has."""
 
     axes: DeviceAxes = DeviceAxes()
+    # The process that each device is in.
+    processes: tuple[int, ...] = ()
     partitions: list[Groups] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
 
@@ -103,6 +105,13 @@ class Meetings:
         if groups not in self.partitions:
             self.partitions.append(groups)
         return self.partitions.index(groups)
+
+    def is_spread(self, partition: int) -> bool:
+        """Whether devices of one group are in several processes."""
+        if len(set(self.processes)) <= 1:
+            return False
+        groups = self.partitions[partition]
+        return any(len({self.processes[device] for device in group}) > 1 for group in groups)
 
     def site(self, eqn: Equation, routine: str) -> int:
         """A number for the place of an equation."""

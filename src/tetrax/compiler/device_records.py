@@ -6,19 +6,22 @@ every record on cache lines of its own.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tetrax import errors
 from tetrax.compiler.cpu.library import device_layout as layout
 from tetrax.compiler.cpu.library.devices import MOST_DEVICES
 from tetrax.compiler.device_groups import Groups, Meetings
+from tetrax.runtime import processes
 from tetrax.runtime.native_functions import address_of
 from tetrax.runtime.threads import available_cores, worker_count
 
 _LINE = 8  # words of a cache line
-PATIENCE = 3000
+PATIENCE = 800
 """Pauses before a device that waits sleeps, where every device has a core of its own."""
 
 
@@ -64,7 +67,12 @@ class DeviceRecords:
             position: (memory.take(words), memory.take(table)) for position in positions
         }
         groups = [
-            (number, group, memory.take(layout.GROUP_WORDS["MEMBERS"] + 4 * len(group)))
+            (
+                number,
+                group,
+                memory.take(layout.GROUP_WORDS["MEMBERS"] + 4 * len(group)),
+                memory.take(2 * len(group)),
+            )
             for number, partition in enumerate(meetings.partitions)
             for group in partition
             if any(position in self._devices for position in group)
@@ -79,9 +87,11 @@ class DeviceRecords:
         for index, (position, (place, own_table)) in enumerate(self._devices.items()):
             self._words[device_list + index] = self._address(place)
             self._fill_device(place, position, own_table)
-        for index, (number, group, place) in enumerate(groups):
+        # What exchanges with other processes must live as long as the records.
+        self._held: list[Any] = []
+        for index, (number, group, place, tables) in enumerate(groups):
             self._words[group_list + index] = self._address(place)
-            self._fill_group(number, group, place)
+            self._fill_group(number, group, place, tables)
 
     @property
     def address(self) -> int:
@@ -129,18 +139,53 @@ class DeviceRecords:
         last = place + layout.DEVICE_WORDS["MEMBERSHIPS"]
         self._words[first:last].view(np.int32)[: len(coordinates)] = coordinates
 
-    def _fill_group(self, number: int, group: Sequence[int], place: int) -> None:
-        self._set(place, layout.GROUP_WORDS, SIZE=len(group))
-        for rank, position in enumerate(group):
+    def _fill_group(self, number: int, group: Sequence[int], place: int, tables: int) -> None:
+        here = [position for position in group if position in self._devices]
+        self._set(place, layout.GROUP_WORDS, SIZE=len(here))
+        for slot, position in enumerate(here):
             device, _ = self._devices[position]
-            self._words[place + layout.GROUP_WORDS["MEMBERS"] + 4 * rank] = self._address(device)
+            self._words[place + layout.GROUP_WORDS["MEMBERS"] + 4 * slot] = self._address(device)
             membership = device + layout.DEVICE_WORDS["MEMBERSHIPS"] + 2 * number
-            self._words[membership : membership + 2] = self._address(place), rank
+            self._words[membership : membership + 2] = self._address(place), slot
+        if len(here) < len(group):
+            self._fill_spread_group(group, place, tables)
 
-    def failure(self) -> errors.CollectiveError | None:
+    def _fill_spread_group(self, group: Sequence[int], place: int, tables: int) -> None:
+        """What native code must know of a group with members in other processes."""
+        home = self._meetings.processes
+        members = spread_members(group, home)
+        ordinals = [self._ordinal(ranks[0], group) for ranks in members.values()]
+        same = len(set(ordinals)) == 1
+        channel = ordinals[0] if same else MOST_DEVICES + zlib.crc32(repr(ordinals).encode()) % 8192
+        exchange = processes.group(tuple(members), channel)
+        own = next(home[position] for position in group if position in self._devices)
+        order = [rank for ranks in members.values() for rank in ranks]
+        self._words[tables : tables + len(group)] = order
+        self._words[tables + len(group) : tables + 2 * len(group)] = np.argsort(order)
+        self._set(
+            place,
+            layout.GROUP_WORDS,
+            PROCESSES=exchange.address,
+            PROCESS_COUNT=len(members),
+            OWN_PROCESS=list(members).index(own),
+            RANKS=self._address(tables),
+            PLACES=self._address(tables + len(group)),
+        )
+        self._held.append(exchange)
+
+    def _ordinal(self, rank: int, group: Sequence[int]) -> int:
+        """Which of the devices of its process in the mesh a member is."""
+        position, home = group[rank], self._meetings.processes
+        return sum(other == home[position] for other in home[:position])
+
+    def failure(self) -> Exception | None:
         """Why the last launch failed, unless one of the devices has an error of its own."""
         get = lambda name: int(self._words[self._launch + layout.LAUNCH_WORDS[name]])
         reason = get("FAILED")
+        if reason == layout.PROCESS:
+            found = processes.failure(get("STATUS"))
+            found.add_note(f"in {self._site(get('SITE_A'))}")
+            return found
         if reason == layout.NO_THREADS:
             return errors.CollectiveError(
                 f"the system gives no threads for {len(self._devices)} devices of this process"
@@ -169,10 +214,24 @@ class DeviceRecords:
 
     def _site(self, number: int) -> str:
         """A site in words; native code counts the two halves of a meeting."""
-        if not 0 <= number // 2 < len(self._meetings.sites):
+        if not 0 <= number // layout.STATIONS < len(self._meetings.sites):
             return "no collective"
-        site = self._meetings.sites[number // 2]
+        site = self._meetings.sites[number // layout.STATIONS]
         return f"{site.routine}{site.line}"
+
+
+def spread_members(group: Sequence[int], home: Sequence[int]) -> dict[int, list[int]]:
+    """The ranks of the members by process. Raises ValueError where processes have more or fewer."""
+    members: dict[int, list[int]] = {}
+    for rank, position in enumerate(group):
+        members.setdefault(home[position], []).append(rank)
+    if len({len(ranks) for ranks in members.values()}) > 1:
+        shown = ", ".join(f"{len(ranks)} in process {p}" for p, ranks in members.items())
+        raise ValueError(
+            "a collective needs equally many devices of its group in each process, but there are "
+            f"{shown}"
+        )
+    return members
 
 
 __all__ = ["DeviceCode", "DeviceRecords", "Groups"]

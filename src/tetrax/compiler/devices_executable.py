@@ -92,7 +92,12 @@ def compile_for_devices(
     axes: DeviceAxes,
     positions: Sequence[int],
     donated: Sequence[int] = (),
+    processes: Sequence[int] = (),
 ) -> DevicesExecutable:
-    """Machine code of the program of one device, for the devices at `positions` of the mesh."""
-    local, meetings = compile_device_program(closed, axes, donated)
+    """Machine code of the program of one device, for the devices at `positions` of the mesh.
+
+    `processes` says in which process each device of the mesh is.
+    """
+    meetings = Meetings(axes, tuple(processes))
+    local = compile_device_program(closed, meetings, donated)
     return DevicesExecutable(local, meetings, positions)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tetrax.compiler.buffers import plan_arena
 from tetrax.compiler.cpu.backend import KernelHandle, compile_driver, compile_kernels
 from tetrax.compiler.cpu.driver_code import assembled_driver
-from tetrax.compiler.device_groups import DeviceAxes, Meetings
+from tetrax.compiler.device_groups import Meetings
 from tetrax.compiler.donation import share_memory
 from tetrax.compiler.driver_text import HOST_CALL_SYMBOL, DriverText
 from tetrax.compiler.epilogues import fuse_epilogues
@@ -76,14 +76,14 @@ class Lowered:
 
 
 def lower(
-    closed: ClosedProgram, donated: Sequence[int] = (), axes: DeviceAxes | None = None
+    closed: ClosedProgram, donated: Sequence[int] = (), meetings: Meetings | None = None
 ) -> Lowered:
     """The steps of a program; results may take the memory of `donated` operands.
 
-    With `axes` it is the program of one of several devices.
+    With `meetings` it is the program of one of several devices, which are told where they meet.
     """
     inputs, outputs = len(closed.in_avals), len(closed.out_avals)
-    module = Module(first_constant=inputs + outputs, meetings=Meetings(axes or DeviceAxes()))
+    module = Module(first_constant=inputs + outputs, meetings=meetings or Meetings())
     in_slots = [ArgSlot(i) for i in range(inputs)]
     out_slots = [ArgSlot(inputs + i) for i in range(outputs)]
     steps = Region(module, optimise(closed), in_slots).lower(out_slots)
@@ -113,18 +113,18 @@ def compile_program(closed: ClosedProgram, donated: Sequence[int] = ()) -> Execu
     The executable uses up the arrays at the positions `donated`.
     """
     with _without_collector():
-        return _compiled(closed, donated)[0]
+        return _compiled(closed, donated)
 
 
 def compile_device_program(
-    closed: ClosedProgram, axes: DeviceAxes, donated: Sequence[int] = ()
-) -> tuple[Executable, Meetings]:
-    """Machine code of the program of one of several devices, and where these meet.
+    closed: ClosedProgram, meetings: Meetings, donated: Sequence[int] = ()
+) -> Executable:
+    """Machine code of the program of one of several devices; `meetings` learns where these meet.
 
     It can't be called itself: it needs the records of the devices.
     """
     with _without_collector():
-        return _compiled(closed, donated, axes)
+        return _compiled(closed, donated, meetings)
 
 
 @contextmanager
@@ -142,15 +142,15 @@ def _without_collector() -> Iterator[None]:
 
 
 def _compiled(
-    closed: ClosedProgram, donated: Sequence[int], axes: DeviceAxes | None = None
-) -> tuple[Executable, Meetings]:
-    lowered = lower(closed, donated, axes)
+    closed: ClosedProgram, donated: Sequence[int], meetings: Meetings | None = None
+) -> Executable:
+    lowered = lower(closed, donated, meetings)
     steps, module = lowered.steps, lowered.module
     called = list(kernel_steps(steps))
     handles = compile_kernels([step.kernel for step in called], temporary=True)
     record = module.first_constant + len(module.constants)
     driver = _driver(steps, dict(zip(called, handles, strict=True)), record, has_loops(closed))
-    executable = Executable(
+    return Executable(
         driver.address,
         closed.in_avals,
         closed.out_avals,
@@ -161,7 +161,6 @@ def _compiled(
         has_loops=has_loops(closed),
         sources=lowered.sources,
     )
-    return executable, module.meetings
 
 
 def _driver(

@@ -255,6 +255,9 @@ class Region:
         meetings = self.module.meetings
         partition = meetings.partition(described.names, described.groups)
         site = meetings.site(eqn, described.routine)
+        routine = described.routine
+        if meetings.is_spread(partition):
+            routine = routine.replace("tetrax_", "tetrax_spread_", 1)
         table = None
         if described.pairs is not None:
             sources = np.full(len(meetings.partitions[partition][0]), -1, np.int64)
@@ -263,7 +266,7 @@ class Region:
             table = self.module.constant(sources, ShapedArray(sources.shape, np.int64))
         source, target = self.slot(eqn.invars[0]), self.slot(eqn.outvars[0])
         self.steps.append(
-            ExchangeStep(described.routine, partition, site, source, target, described.count, table)
+            ExchangeStep(routine, partition, site, source, target, described.count, table)
         )
 
     def _position(self, eqn: Equation, described: Position) -> None:

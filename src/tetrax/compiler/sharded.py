@@ -69,7 +69,13 @@ class ShardedExecutable:
         local = set(mesh.local_devices)
         positions = [i for i, device in enumerate(everywhere) if device in local]
         self.devices = [everywhere[i] for i in positions]
-        self.executable = compile_for_devices(partitioned.program, axes, positions, donated)
+        self.executable = compile_for_devices(
+            partitioned.program,
+            axes,
+            positions,
+            donated,
+            [device.process_index for device in everywhere],
+        )
         self.in_avals = list(closed.in_avals)
         self.out_avals = list(closed.out_avals)
         self.in_shardings = [NamedSharding(mesh, spec_of_layout(x)) for x in in_layouts]

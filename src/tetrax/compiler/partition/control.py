@@ -13,8 +13,9 @@ from tetrax.compiler.passes.control import control_operation
 from tetrax.ir.control import Branch, Constraint, HostCall, Inline, Scan, While
 from tetrax.ir.layout import Layout, whole_layout
 from tetrax.ir.program import ClosedProgram, Equation
-from tetrax.ops.exchange import permute_p
+from tetrax.ops.exchange import all_gather_p
 from tetrax.ops.select import clamp
+from tetrax.ops.slicing import index_in_dim
 from tetrax.ops.structure import zeros
 from tetrax.tracing.staging import stage, stage_flat
 from tetrax.tracing.value import get_aval
@@ -166,8 +167,11 @@ def _host(
     )
     here = position(names, self.axes)
     found = _bind(Branch(branches), [clamp(0, here, 1), *(x.value for x in gathered)])
-    pairs = tuple((0, device) for device in range(self.axes.product(names)))
-    shared = [permute_p.bind(x, names=names, pairs=pairs) for x in found]
+    size = self.axes.product(names)
+    shared = [
+        index_in_dim(all_gather_p.bind(x, size=size, names=names, groups=None), 0, keepdims=False)
+        for x in found
+    ]
     return _placed(shared, eqn, [whole_layout(aval.ndim) for aval in outs])
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tetrax.compiler.cpu.library.device_layout import DEVICE_WORDS, GROUP_WORDS
+from tetrax.compiler.cpu.library.device_layout import DEVICE_WORDS, GROUP_WORDS, STATIONS
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ScalarType
 
@@ -46,18 +46,22 @@ def reduction_symbols(type: ScalarType) -> tuple[str, ...]:
 
 def exchange_module(target: Target) -> str:
     """The LLVM module of the exchanges."""
-    return _filled(_HEAD + _EXCHANGES)
+    return filled(_EXCHANGES)
 
 
 def reduction_module(type: ScalarType, target: Target) -> str:
     """The LLVM module of the reductions of one type."""
-    size = type.bytes
-    lanes = target.natural_lanes(type.bits)
-    parts = [_HEAD, "declare i64 @llvm.ctlz.i64(i64, i1)"]
+    return filled(reduction_text(type, target, _ALL))
+
+
+def reduction_text(type: ScalarType, target: Target, routines: str) -> str:
+    """Routines for each reduction of a type, and the trees that they use."""
+    size, lanes = type.bytes, target.natural_lanes(type.bits)
+    parts = ["declare i64 @llvm.ctlz.i64(i64, i1)"]
     for operation in REDUCTIONS:
         declaration, line = _combination(operation, type, lanes)
         scalar_declaration, scalar_line = _combination(operation, type, 0)
-        text = _REDUCTION
+        text = _TREE + routines
         for name, value in {
             "OP": operation,
             "NAME": type.name,
@@ -73,7 +77,7 @@ def reduction_module(type: ScalarType, target: Target) -> str:
         }.items():
             text = text.replace(f"${name}$", str(value))
         parts.append(text)
-    return _filled("\n".join(parts))
+    return "\n".join(parts)
 
 
 @cache
@@ -102,8 +106,10 @@ def _llvm(type: ScalarType) -> str:
     return f"i{type.bits}"
 
 
-def _filled(text: str) -> str:
-    words = {**DEVICE_WORDS, **GROUP_WORDS, "BLOCK": BLOCK}
+def filled(text: str) -> str:
+    """A module of these functions and of what collectives share."""
+    text = _HEAD + text
+    words = {**DEVICE_WORDS, **GROUP_WORDS, "BLOCK": BLOCK, "STATIONS": STATIONS}
     for name, value in words.items():
         text = text.replace(f"${name}$", str(value))
     return text
@@ -146,6 +152,20 @@ define internal ptr @operand(ptr %group, i64 %member) alwaysinline nounwind {
   ret ptr %operand
 }
 
+; the list of the addresses of operands, one in every four words
+define internal ptr @operands(ptr %group) alwaysinline nounwind {
+  %at = add i64 $MEMBERS$, 1
+  %place = getelementptr ptr, ptr %group, i64 %at
+  ret ptr %place
+}
+
+define internal ptr @listed(ptr %list, i64 %step, i64 %index) alwaysinline nounwind {
+  %at = mul i64 %step, %index
+  %place = getelementptr ptr, ptr %list, i64 %at
+  %operand = load ptr, ptr %place, align 8
+  ret ptr %operand
+}
+
 define internal ptr @result(ptr %group, i64 %member) alwaysinline nounwind {
   %words = mul i64 %member, 4
   %at = add i64 %words, $MEMBERS$
@@ -167,15 +187,20 @@ define internal i32 @enter(ptr %device, i64 %partition, i64 %site, ptr %send, pt
   %recv_place = getelementptr ptr, ptr %group, i64 %second
   store ptr %send, ptr %send_place, align 8
   store ptr %recv, ptr %recv_place, align 8
-  %twice = mul i64 %site, 2
-  %status = call i32 @tetrax_devices_arrive(ptr %device, i64 %partition, i64 %twice)
+  %status = call i32 @pass(ptr %device, i64 %partition, i64 %site, i64 0)
   ret i32 %status
 }
 
 define internal i32 @leave(ptr %device, i64 %partition, i64 %site) nounwind {
-  %twice = mul i64 %site, 2
-  %odd = add i64 %twice, 1
-  %status = call i32 @tetrax_devices_arrive(ptr %device, i64 %partition, i64 %odd)
+  %status = call i32 @pass(ptr %device, i64 %partition, i64 %site, i64 3)
+  ret i32 %status
+}
+
+; one of the up to four times that devices wait for each other at a site
+define internal i32 @pass(ptr %device, i64 %partition, i64 %site, i64 %station) nounwind {
+  %first = mul i64 %site, $STATIONS$
+  %number = add i64 %first, %station
+  %status = call i32 @tetrax_devices_arrive(ptr %device, i64 %partition, i64 %number)
   ret i32 %status
 }
 """
@@ -264,7 +289,7 @@ done:
 }
 """
 
-_REDUCTION = """
+_TREE = """
 $DECLARATIONS$
 ; out = a op b, for some elements; out may be a
 define internal void @pair_$OP$(ptr noalias %other, ptr %first, ptr %out, i64 %count) nounwind {
@@ -313,11 +338,12 @@ define internal $TYPE$ @both_$OP$($TYPE$ %a, $TYPE$ %b) alwaysinline nounwind {
   ret $TYPE$ %both
 }
 
-; reduce some elements, from element %at, of %members members from the %first-th, into %out
-define internal void @tree_$OP$(ptr %group, i64 %first, i64 %members, i64 %at, i64 %count,
-    ptr %out) nounwind {
+; reduce some elements, from element %at, of %members operands from the %first-th, into %out;
+; %list holds their addresses, one in every %step words
+define internal void @tree_$OP$(ptr %list, i64 %step, i64 %first, i64 %members, i64 %at,
+    i64 %count, ptr %out) nounwind {
 entry:
-  %operand = call ptr @operand(ptr %group, i64 %first)
+  %operand = call ptr @listed(ptr %list, i64 %step, i64 %first)
   %source = getelementptr $TYPE$, ptr %operand, i64 %at
   switch i64 %members, label %split [ i64 1, label %copy
                                       i64 2, label %two ]
@@ -327,7 +353,7 @@ copy:
   ret void
 two:
   %following = add i64 %first, 1
-  %second = call ptr @operand(ptr %group, i64 %following)
+  %second = call ptr @listed(ptr %list, i64 %step, i64 %following)
   %other = getelementptr $TYPE$, ptr %second, i64 %at
   call void @pair_$OP$(ptr %other, ptr %source, ptr %out, i64 %count)
   ret void
@@ -340,12 +366,17 @@ split:
   %rest = sub i64 %members, %half
   %middle = add i64 %first, %half
   %block = alloca [$BLOCK$ x i8], align 64
-  call void @tree_$OP$(ptr %group, i64 %first, i64 %half, i64 %at, i64 %count, ptr %out)
-  call void @tree_$OP$(ptr %group, i64 %middle, i64 %rest, i64 %at, i64 %count, ptr %block)
+  call void @tree_$OP$(ptr %list, i64 %step, i64 %first, i64 %half, i64 %at, i64 %count,
+      ptr %out)
+  call void @tree_$OP$(ptr %list, i64 %step, i64 %middle, i64 %rest, i64 %at, i64 %count,
+      ptr %block)
   call void @pair_$OP$(ptr %block, ptr %out, ptr %out, i64 %count)
   ret void
 }
 
+"""
+
+_ALL = """
 define i32 @tetrax_all_reduce_$OP$_$NAME$(ptr %device, i64 %partition, i64 %site,
     ptr %send, ptr %recv, i64 %count) nounwind {
 entry:
@@ -359,6 +390,7 @@ go:
   %group = call ptr @group(ptr %device, i64 %partition)
   %rank = call i64 @rank(ptr %device, i64 %partition)
   %size = call i64 @size(ptr %group)
+  %operands = call ptr @operands(ptr %group)
   ; parts are whole cache lines
   %rounded = add i64 %count, $LINE$
   %lines_up = sub i64 %rounded, 1
@@ -380,7 +412,7 @@ one:
   %left = sub i64 %end, %at
   %fits = icmp slt i64 %left, $ELEMENTS$
   %now = select i1 %fits, i64 %left, i64 $ELEMENTS$
-  call void @tree_$OP$(ptr %group, i64 0, i64 %size, i64 %at, i64 %now, ptr %block)
+  call void @tree_$OP$(ptr %operands, i64 4, i64 0, i64 %size, i64 %at, i64 %now, ptr %block)
   %bytes = mul i64 %now, $SIZE$
   br label %share
 share:
@@ -411,6 +443,7 @@ go:
   %group = call ptr @group(ptr %device, i64 %partition)
   %rank = call i64 @rank(ptr %device, i64 %partition)
   %size = call i64 @size(ptr %group)
+  %operands = call ptr @operands(ptr %group)
   %start = mul i64 %rank, %count
   br label %blocks
 blocks:
@@ -423,7 +456,7 @@ one:
   %now = select i1 %fits, i64 %left, i64 $ELEMENTS$
   %from = add i64 %start, %at
   %target = getelementptr $TYPE$, ptr %recv, i64 %at
-  call void @tree_$OP$(ptr %group, i64 0, i64 %size, i64 %from, i64 %now, ptr %target)
+  call void @tree_$OP$(ptr %operands, i64 4, i64 0, i64 %size, i64 %from, i64 %now, ptr %target)
   %at_next = add i64 %at, %now
   br label %blocks
 done:

@@ -24,6 +24,7 @@ LAUNCH_WORDS = {
     "PATIENCE": 29,
     "HOLD": 30,
     "SERIAL": 34,
+    "STATUS": 35,
     "GROUPS": 31,
     "GROUP_LIST": 32,
     "DEVICE_LIST": 33,
@@ -43,10 +44,25 @@ DEVICE_WORDS = {
 }
 """The same in the record of a device; memberships are pairs of a group and a rank."""
 
-GROUP_WORDS = {"ARRIVED": 0, "SIZE": 1, "AT": 2, "PROCESSES": 3, "MEMBERS": 16}
+STATIONS = 4
+"""How often devices may wait for each other in one collective; what a site's number counts by."""
+
+GROUP_WORDS = {
+    "ARRIVED": 0,
+    "SIZE": 1,
+    "AT": 2,
+    # Where the group has members in several processes:
+    "PROCESSES": 3,
+    "PROCESS_COUNT": 4,
+    "OWN_PROCESS": 5,
+    "STAGE": 6,
+    "RANKS": 7,
+    "PLACES": 8,
+    "MEMBERS": 16,
+}
 """The same in the record of a group; a member has four words: device, operand, result, unused."""
 
-FAILED_DEVICE, MISMATCH, MISSING, NO_THREADS = 1, 2, 3, 4
+FAILED_DEVICE, MISMATCH, MISSING, NO_THREADS, PROCESS = 1, 2, 3, 4, 5
 """Why a launch fails: a device did, two came to different sites of a group, or all wait."""
 
 WORDS = {**LAUNCH_WORDS, **DEVICE_WORDS, **GROUP_WORDS}
@@ -55,6 +71,7 @@ REASONS = {
     "MISMATCH": MISMATCH,
     "MISSING": MISSING,
     "NO_THREADS": NO_THREADS,
+    "PROCESS": PROCESS,
 }
 
 ACCESS = """

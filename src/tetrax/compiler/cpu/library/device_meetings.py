@@ -193,6 +193,18 @@ leave:
 }
 
 
+; an exchange with other processes has failed: nobody need wait any more
+define void @tetrax_devices_fail(ptr %device, i64 %site, i32 %status) nounwind {
+  %launch = call ptr @get_ptr(ptr %device, i64 $LAUNCH$)
+  %lock = call ptr @word(ptr %launch, i64 $LOCK$)
+  call void @lock(ptr %lock)
+  %wide = sext i32 %status to i64
+  call void @set(ptr %launch, i64 $STATUS$, i64 %wide)
+  call void @fail(ptr %launch, i32 $PROCESS$, ptr %device, i64 %site)
+  call void @unlock(ptr %lock)
+  ret void
+}
+
 define i32 @tetrax_devices_arrive(ptr %device, i64 %partition, i64 %site) nounwind {
 entry:
   %launch = call ptr @get_ptr(ptr %device, i64 $LAUNCH$)
@@ -294,7 +306,7 @@ spin:
   %free = icmp eq i32 %now, 0
   br i1 %free, label %leave, label %pause
 pause:
-  $PAUSE$
+  call void @linger(i64 %turn)
   %next = add i64 %turn, 1
   %patient = icmp slt i64 %next, %patience
   br i1 %patient, label %spin, label %sleep

@@ -25,6 +25,7 @@ from tetrax.compiler.cpu.target import Target
 DEVICE_SYMBOLS = (
     "tetrax_devices_launch",
     "tetrax_devices_arrive",
+    "tetrax_devices_fail",
     "tetrax_devices_setup",
     "tetrax_devices_stop",
     "tetrax_devices_forget",
@@ -59,6 +60,18 @@ _STATE = """
 @asleep = internal global [$MOST$ x i32] zeroinitializer
 @patience = internal global i64 0
 declare i32 @sched_yield()
+
+; one step of a wait: a pause, and after some of them a chance for whoever wants the core
+define internal void @linger(i64 %turn) nounwind {
+  $PAUSE$
+  %long = icmp sgt i64 %turn, 400
+  br i1 %long, label %yield, label %leave
+yield:
+  call i32 @sched_yield()
+  br label %leave
+leave:
+  ret void
+}
 declare i32 @tetrax_pool_hold()
 declare void @tetrax_pool_release()
 
@@ -172,7 +185,7 @@ spin:
   %over = icmp eq i32 %now, %all
   br i1 %over, label %leave, label %pause
 pause:
-  $PAUSE$
+  call void @linger(i64 %pauses)
   %pauses_next = add i64 %pauses, 1
   %patient = icmp slt i64 %pauses_next, %patience
   br i1 %patient, label %spin, label %sleep
@@ -234,7 +247,7 @@ look:
   %same = icmp eq i32 %now, %last
   br i1 %same, label %pause, label %go
 pause:
-  $PAUSE$
+  call void @linger(i64 %pauses)
   %pauses_next = add i64 %pauses, 1
   %patience = load atomic i64, ptr @patience monotonic, align 8
   %patient = icmp slt i64 %pauses_next, %patience

@@ -17,6 +17,12 @@ from tetrax.compiler.cpu.library.collectives import (
     reduction_module,
     reduction_symbols,
 )
+from tetrax.compiler.cpu.library.collectives_spread import (
+    SPREAD_SYMBOLS,
+    spread_module,
+    spread_reduction_module,
+    spread_symbols,
+)
 from tetrax.compiler.cpu.library.conquer import conquer_module, conquer_symbols
 from tetrax.compiler.cpu.library.conv import conv_module
 from tetrax.compiler.cpu.library.dense_vectors import turn_module, turn_symbols
@@ -84,8 +90,13 @@ _LIBRARIES = (
     Library(MATHEMATICS_SYMBOLS, mathematics_module, optimise=True),
     Library(DEVICE_SYMBOLS, devices_module, linked=take_over_devices),
     Library(EXCHANGE_SYMBOLS, exchange_module, optimise=True),
+    Library(SPREAD_SYMBOLS, spread_module, optimise=True),
     *(
-        Library(reduction_symbols(type), partial(reduction_module, type), optimise=True)
+        Library(symbols(type), partial(module, type), optimise=True)
+        for symbols, module in (
+            (reduction_symbols, reduction_module),
+            (spread_symbols, spread_reduction_module),
+        )
         for type in REDUCED_TYPES
     ),
     Library(PROCESS_SYMBOLS, processes_module, optimise=True),
