@@ -86,6 +86,13 @@ def test_a_forked_child_takes_no_part():
     assert ended.out.count("fork done") == 2
 
 
+def test_signals_are_handled_while_an_exchange_waits():
+    ended = launch(2, "failing.py", "signals")
+    assert "interrupted after [1]" in ended.out, ended.err
+    # the other one has come to a good end meanwhile; the program has not
+    assert ended.code != 0
+
+
 def run_alone(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code],

@@ -135,6 +135,8 @@ def _depart(world: World) -> None:
             break
         time.sleep(0.01)
         world.watch.notice()
+    if world.board.state(world.rank) == records.LEFT:
+        _let_failed_ones_go_first(world)
     if world.mpi is None:
         return
     if late:
@@ -142,6 +144,18 @@ def _depart(world: World) -> None:
         _say(f"process {world.rank} ends the others that have not ended by themselves: {names}.")
     if late or world.mpi.ends_itself or len(world.seen) < world.size:
         world.mpi.module.COMM_WORLD.Abort(1)
+
+
+def _let_failed_ones_go_first(world: World) -> None:
+    """Wait for the end of those who have failed: launchers report how the first one ends."""
+    begun = time.monotonic()
+    failed = [rank for rank in world.seen if world.board.state(rank) == records.CRASHED]
+    while any(not world.board.has_ended(rank) for rank in failed):
+        if time.monotonic() - begun > NOTICE_SECONDS:
+            return
+        time.sleep(0.01)
+    if failed:
+        time.sleep(0.2)  # their memory goes first, then the launcher sees it
 
 
 def _say(text: str) -> None:

@@ -15,23 +15,28 @@ __all__ = [
     "BROADCAST",
     "BROKEN",
     "BYTE",
+    "CHECK_SIGNALS",
     "COMMUNICATOR",
     "CRASHED",
+    "ENSURE",
     "ENTRIES",
     "ENTRIES_AT",
     "ENTRY",
     "FAILED_GROUP",
     "FAILED_KIND",
+    "FETCH",
     "FORKED",
     "GONE",
     "GROUP_BYTES",
     "HEADER_BYTES",
     "HELD",
+    "INTERRUPTED",
     "IRECV",
     "ISEND",
     "KEY",
     "LEFT",
     "LIMIT",
+    "MAIN",
     "MPI_ERROR",
     "MUTEX",
     "MUTEX_BYTES",
@@ -42,8 +47,10 @@ __all__ = [
     "PERMUTE",
     "PROCESS",
     "PROCESS_BYTES",
+    "RAISED",
     "RANK",
     "RANKS",
+    "RELEASE",
     "RUNNING",
     "SHUT_DOWN",
     "SIZE",
@@ -62,7 +69,7 @@ __all__ = [
 
 # ------------------------------------------------------------------ the record of a process
 # At 0 stands the failure (i32) that ended all exchanges: 1 + a rank, or one of:
-TIMED_OUT, SHUT_DOWN, BROKEN, FORKED = -1, -2, -3, -4
+TIMED_OUT, SHUT_DOWN, BROKEN, FORKED, INTERRUPTED = -1, -2, -3, -4, -5
 FAILED_KIND = 4
 """i32: the exchange that met the failure first."""
 MPI_ERROR = 8
@@ -78,7 +85,14 @@ ISEND, IRECV, TEST = 56, 64, 72
 """Addresses of MPI's functions."""
 BYTE, LIMIT = 80, 88
 """The handle of MPI_BYTE; the most bytes of one message."""
-PROCESS_BYTES = 96
+ENSURE, RELEASE, CHECK_SIGNALS, FETCH = 96, 104, 112, 120
+"""Addresses of Python's functions that let a signal (Ctrl-C) end a wait, or null."""
+RAISED = 128
+"""The exception that has ended it: type, value, traceback."""
+MAIN = 152
+"""The thread that handles signals. Others never ask for Python's lock: who has it may wait for
+them."""
+PROCESS_BYTES = 160
 
 # ------------------------------------------------------------------ the record of a group
 COMMUNICATOR, RANK, SIZE, PROCESS = 0, 8, 16, 24

@@ -84,7 +84,8 @@ def _say(told: Any, places: dict[int, int], gone: int) -> None:
             kind = told["kinds"][_number(place + told["waiting"]).value]
             waiting.setdefault(kind, []).append(str(rank))
     doing = "; ".join(
-        f"process{'es' if len(ranks) > 1 else ''} {', '.join(ranks)} waited in {kind}"
+        f"process{'es' if len(ranks) > 1 else ''} {', '.join(ranks)} "
+        + (f"waited in {kind}" if kind != told["kinds"][0] else "did something else")
         for kind, ranks in waiting.items()
     )
     pid, host = next((pid, host) for rank, pid, host in told["members"] if rank == gone)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Sequence
@@ -28,9 +29,9 @@ from tetrax.runtime.process_board import Board
 from tetrax.runtime.threads import available_cores
 
 POLLS = 2000
-"""Polls before a wait sleeps, where each process has a core: some hundred microseconds."""
+"""Polls before a wait sleeps, where each device has a core: some hundred microseconds."""
 POLLS_CROWDED = 30
-"""The same where processes share cores: who polls keeps the core from whom it waits for."""
+"""The same where devices share cores: who polls keeps the core from whom it waits for."""
 _ENTRY_BYTES = 8
 
 
@@ -74,12 +75,15 @@ class World:
         self._fill_record()
 
     def _fill_record(self) -> None:
-        crowded = available_cores() < len(self.seen)
+        crowded = available_cores() < sum(self.members[rank].devices for rank in self.seen)
         self.put(records.SPINS, POLLS_CROWDED if crowded else POLLS, ctypes.c_int32)
         self.put(records.BOARD, self.board.address)
         self.put(records.OWN_SLOT, self.board.slot(self.rank))
         self.put(records.LIMIT, 2**62)
         self.set_patience(config.process_timeout)
+        self.put(records.MAIN, threading.main_thread().ident or 0)
+        for offset, function in _INTERRUPTION.items():
+            self.put(offset, function)
         if self.mpi is not None:
             self.put(records.ISEND, self.mpi.functions["Isend"])
             self.put(records.IRECV, self.mpi.functions["Irecv"])
@@ -354,9 +358,11 @@ def _call(symbol: str, group: ProcessGroup, *values: int) -> None:
         raise failure(code)
 
 
-def failure(code: int) -> ProcessError:
-    """The error for what an exchange has returned."""
+def failure(code: int) -> BaseException:
+    """The error for what an exchange has returned: a ProcessError, or what a signal has raised."""
     current = _world
+    if current is not None and code == records.INTERRUPTED:
+        return _raised(current)
     if current is None or code == records.SHUT_DOWN:
         return ProcessError(
             "`tetrax.distributed.shutdown()` has been called: no exchange is possible any more."
@@ -375,9 +381,43 @@ def failure(code: int) -> ProcessError:
     if code == records.BROKEN:
         error = current.field(records.MPI_ERROR)
         text = current.mpi.module.Get_error_string(error) if current.mpi else str(error)
-        return ProcessError(f"MPI reports {text!r}{doing}.")
+        return ProcessError(f"MPI reports '{' '.join(text.split())}'{doing}.")
     assert group is not None
     return ProcessError(_late(current, group, kind))
+
+
+def _raised(current: World) -> BaseException:
+    """What the handler of a signal has raised while an exchange waited; once."""
+    values = [current.field(records.RAISED + 8 * at, ctypes.c_int64) for at in range(3)]
+    if not values[0]:
+        return ProcessError("An exchange has been interrupted, so no more are possible.")
+    current.put(records.RAISED, 0)
+    try:
+        ctypes.pythonapi.PyErr_Restore(*map(ctypes.c_void_p, values))
+    except BaseException as error:
+        return error
+    raise AssertionError("a signal has raised nothing")
+
+
+def _interruption() -> dict[int, int]:
+    """Functions of CPython by which machine code lets signals be handled."""
+    if sys.implementation.name != "cpython":
+        return {}
+    names = {
+        records.ENSURE: "PyGILState_Ensure",
+        records.RELEASE: "PyGILState_Release",
+        records.CHECK_SIGNALS: "PyErr_CheckSignals",
+        records.FETCH: "PyErr_Fetch",
+    }
+    found = {}
+    for offset, name in names.items():
+        address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        assert address is not None, name
+        found[offset] = address
+    return found
+
+
+_INTERRUPTION = _interruption()
 
 
 def _who(group: ProcessGroup, current: World) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 from tetrax import config, distributed, errors
@@ -32,6 +34,9 @@ def main(how: str, delay: float) -> None:
         if how == "fork" and step == 50:
             in_child(group)
             return
+        if how == "signals" and step == 50:
+            disturbed(group)
+            return
         group.all_gather(mine + step, all_of_them)
         assert (all_of_them == step).all()
         step += 1
@@ -48,6 +53,24 @@ def end(how: str, group: processes.ProcessGroup) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
     if how == "late":
         group.barrier()
+
+
+def disturbed(group: processes.ProcessGroup) -> None:
+    """A wait lets signals be handled, and goes on unless a handler raises."""
+    seen = []
+    signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))
+    if group.rank == 0:
+        # from outside: a process gives its own signals to any thread
+        command = f"sleep 0.5; kill -USR1 {os.getpid()}; sleep 0.5; kill -INT {os.getpid()}"
+        subprocess.Popen(["/bin/sh", "-c", command])
+        try:
+            group.barrier()
+            group.barrier()
+        except KeyboardInterrupt:
+            print(f"interrupted after {seen}", flush=True)
+        raise ValueError("so ends this process")
+    group.barrier()
+    time.sleep(3)
 
 
 def in_child(group: processes.ProcessGroup) -> None:

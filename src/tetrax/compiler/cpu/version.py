@@ -14,7 +14,8 @@ def code_version() -> str:
     """A digest of the sources that decide what a kernel becomes."""
     here = Path(__file__).parent
     package = here.parent.parent
-    paths = [*here.glob("*.py"), *(here / "library").glob("*.py"), package / "runtime" / "llvm.py"]
+    runtime = (package / "runtime" / name for name in ("llvm.py", "process_records.py"))
+    paths = [*here.glob("*.py"), *(here / "library").glob("*.py"), *runtime]
     digest = hashlib.sha256()
     for path in sorted([*paths, *(package / "ir").glob("kernel*.py")]):
         digest.update(path.name.encode())

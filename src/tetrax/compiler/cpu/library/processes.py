@@ -71,6 +71,7 @@ def processes_module(target: Target) -> str:
 
 _DECLARATIONS = """
 declare i32 @nanosleep(ptr, ptr)
+declare i64 @pthread_self()
 declare i32 @clock_gettime(i32, ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
@@ -94,13 +95,14 @@ define internal i64 @now() nounwind {
   %now = add i64 %billions, %rest
   ret i64 %now
 }
-define internal void @sleep(i64 %nanoseconds) nounwind {
+; 0, or -1 if a signal has ended it
+define internal i32 @sleep(i64 %nanoseconds) nounwind {
   %time = alloca [2 x i64], align 8
   store i64 0, ptr %time, align 8
   %place = getelementptr i64, ptr %time, i64 1
   store i64 %nanoseconds, ptr %place, align 8
-  call i32 @nanosleep(ptr %time, ptr null)
-  ret void
+  %code = call i32 @nanosleep(ptr %time, ptr null)
+  ret i32 %code
 }
 """
 
@@ -136,7 +138,7 @@ write:
   store ptr %group, ptr %group_place, align 8
   br label %leave
 leave:
-  call void @sleep(i64 $FAILURE_PAUSE$)
+  call i32 @sleep(i64 $FAILURE_PAUSE$)
   %now = load atomic i32, ptr %process acquire, align 4
   ret i32 %now
 }
@@ -310,6 +312,46 @@ define internal void @show(ptr %process, i32 %kind) nounwind {
   ret void
 }
 
+; whether the program's handler of a signal raises, in the thread that handles them
+define internal i1 @interrupted(ptr %process) nounwind {
+entry:
+  %ensure = call ptr @pointer(ptr %process, i64 $ENSURE$)
+  %none = icmp eq ptr %ensure, null
+  %main = call i64 @field(ptr %process, i64 $MAIN$)
+  %self = call i64 @pthread_self()
+  %another = icmp ne i64 %main, %self
+  %cannot = or i1 %none, %another
+  br i1 %cannot, label %no, label %ask
+ask:
+  %state = call i32 %ensure()
+  %check = call ptr @pointer(ptr %process, i64 $CHECK_SIGNALS$)
+  %code = call i32 %check()
+  %raises = icmp ne i32 %code, 0
+  br i1 %raises, label %keep, label %give_back
+keep:
+  %fetch = call ptr @pointer(ptr %process, i64 $FETCH$)
+  %type = getelementptr i8, ptr %process, i64 $RAISED$
+  %value = getelementptr ptr, ptr %type, i64 1
+  %trace = getelementptr ptr, ptr %type, i64 2
+  call void %fetch(ptr %type, ptr %value, ptr %trace)
+  br label %give_back
+give_back:
+  %release = call ptr @pointer(ptr %process, i64 $RELEASE$)
+  call void %release(i32 %state)
+  ret i1 %raises
+no:
+  ret i1 false
+}
+
+; why MPI has failed: with a process that has ended, if one has
+define internal i32 @broken(ptr %group) nounwind {
+  call i32 @sleep(i64 1000000)
+  %found = call i32 @look(ptr %group)
+  %known = icmp ne i32 %found, 0
+  %code = select i1 %known, i32 %found, i32 $BROKEN$
+  ret i32 %code
+}
+
 ; wait until all of %count messages have gone or come
 define internal i32 @wait(ptr %group, ptr %requests, i64 %count, i32 %kind) nounwind {
 entry:
@@ -372,19 +414,24 @@ measure:
   %late = icmp sgt i64 %waited, %patience
   br i1 %late, label %give_up, label %doze
 doze:
-  call void @sleep(i64 %now_pause)
-  br label %slept
+  %signal = call i32 @sleep(i64 %now_pause)
+  %undisturbed = icmp eq i32 %signal, 0
+  br i1 %undisturbed, label %slept, label %ask
+ask:
+  %stop = call i1 @interrupted(ptr %process)
+  br i1 %stop, label %give_up, label %slept
 slept:
   %twice = mul i64 %now_pause, 2
   %short = icmp slt i64 %twice, $LONGEST_SLEEP$
   %longer = select i1 %short, i64 %twice, i64 $LONGEST_SLEEP$
   br label %look
 broken:
+  %reason = call i32 @broken(ptr %group)
   br label %give_up
 give_up:
   %code = phi i32 [ %failure, %look ], [ %found, %examine ], [ $TIMED_OUT$, %measure ],
-    [ $BROKEN$, %broken ]
-  %number = phi i32 [ 0, %look ], [ 0, %examine ], [ 0, %measure ], [ %error, %broken ]
+    [ %reason, %broken ], [ $INTERRUPTED$, %ask ]
+  %number = phi i32 [ 0, %look ], [ 0, %examine ], [ 0, %measure ], [ %error, %broken ], [ 0, %ask ]
   %noted = call i32 @fail(ptr %group, i32 %kind, i32 %code, i32 %number)
   ret i32 %noted
 finished:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 MESSAGES = """
+define internal i32 @noted(ptr %group) nounwind {
+  %process = call ptr @pointer(ptr %group, i64 $PROCESS$)
+  %code = load atomic i32, ptr %process acquire, align 4
+  ret i32 %code
+}
+
 ; requests that a message of so many bytes takes
 define internal i64 @pieces(ptr %group, i64 %bytes) nounwind {
   %process = call ptr @pointer(ptr %group, i64 $PROCESS$)
@@ -47,7 +53,8 @@ begun:
 leave:
   ret i64 %next
 broken:
-  call i32 @fail(ptr %group, i32 %kind, i32 $BROKEN$, i32 %error)
+  %reason = call i32 @broken(ptr %group)
+  call i32 @fail(ptr %group, i32 %kind, i32 %reason, i32 %error)
   ret i64 -1
 }
 
@@ -82,7 +89,8 @@ wait:
   %code = call i32 @wait(ptr %group, ptr %requests, i64 %count, i32 %kind)
   ret i32 %code
 failed:
-  ret i32 $BROKEN$
+  %noted = call i32 @noted(ptr %group)
+  ret i32 %noted
 }
 """
 
@@ -161,7 +169,8 @@ wait:
   %result = call i32 @finish(ptr %group, i32 %code)
   ret i32 %result
 failed:
-  ret i32 $BROKEN$
+  %noted = call i32 @noted(ptr %group)
+  ret i32 %noted
 }
 
 define i32 @tetrax_process_all_gather(ptr %group, ptr %send, ptr %recv, i64 %bytes) nounwind {
@@ -271,7 +280,8 @@ send:
   %bad = icmp slt i64 %more, 0
   br i1 %bad, label %broken, label %sent
 broken:
-  ret i32 $BROKEN$
+  %noted = call i32 @noted(ptr %group)
+  ret i32 %noted
 sent:
   %now = phi i64 [ %count, %child ], [ %more, %send ]
   br label %down
