@@ -8,9 +8,10 @@ not overwrite the slice of the first.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from tetrax.compiler.steps import (
     LoopStep,
@@ -42,7 +43,7 @@ def plan_arena(steps: Sequence[Step]) -> int:
 def _visit(steps: Sequence[Step], clock: int, lifetimes: dict[TempSlot, _Lifetime]) -> int:
     for step in steps:
         start = clock
-        known = set(lifetimes)
+        known = set(lifetimes) if nested(step) else set()
         used = [t for slot in slots_of(step) for t in temporaries(slot)]
         if isinstance(step, LoopStep):
             used += _stacked(step, step.body)
@@ -87,17 +88,21 @@ def _touch(lifetimes: dict[TempSlot, _Lifetime], slots: Sequence[TempSlot], time
 
 def _assign(lifetimes: Sequence[_Lifetime]) -> int:
     """First fit: walk in order of birth, keep the live blocks sorted by offset."""
-    live: list[tuple[int, int, int]] = []  # (offset, size, last use)
+    live: list[tuple[int, int]] = []  # (offset, size)
+    ends: list[tuple[int, tuple[int, int]]] = []  # a heap of (last use, live block)
     total = 0
     for life in lifetimes:
-        live = [block for block in live if block[2] >= life.first]
+        while ends and ends[0][0] < life.first:
+            _, block = heappop(ends)
+            del live[bisect_left(live, block)]
         size = -(-max(life.slot.nbytes, 1) // ALIGNMENT) * ALIGNMENT
         offset = 0
-        for start, extent, _ in live:
+        for start, extent in live:
             if start - offset >= size:
                 break
             offset = start + extent
         life.slot.offset = offset
-        insort(live, (offset, size, life.last))
+        insort(live, (offset, size))
+        heappush(ends, (life.last, (offset, size)))
         total = max(total, offset + size)
     return total

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tetrax.compiler.kernel_cache import KernelCache, Signature
+from tetrax.compiler.kernel_cache import KernelCache, Signatures
 from tetrax.compiler.nest import Nest, NestBuilder, NotFusable, unknown
 from tetrax.compiler.rows import RowNestBuilder
 from tetrax.ir.atoms import DropVar, Var
@@ -63,6 +63,10 @@ class Plan:
     # How many equations computing a stored variable takes.
     equations: dict[Var, int]
     cache: KernelCache
+    signatures: Signatures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.signatures = Signatures(self.definitions, self.stored.__contains__, self.cache)
 
     def nest(self, group: Group, writes: list[Var]) -> Nest:
         """The kernel of a group that stores `writes`. Raises NotFusable if there is none."""
@@ -73,7 +77,7 @@ class Plan:
             builder = kind(group.shape, self.definitions, stored)
             return builder.build(group.members, writes, "kernel")
 
-        signature = Signature(group.members, self.definitions, stored, self.cache.kind)
+        signature = self.signatures.together(group.members)
         return self.cache.nest((kind, group.shape), group.members, writes, signature, build)
 
 
@@ -98,7 +102,7 @@ def fuse(program: Program, cache: KernelCache) -> Plan:
     )
     placement = _Placement(plan)
     for eqn in program.eqns:
-        if not is_pure(eqn):
+        if eqn not in decisions.pure:
             placement.add_equation(eqn)
             continue
         for var in eqn.outvars:
@@ -121,13 +125,14 @@ class _Decisions:
         self._rereads: set[Var] = set()
         self._pieces: set[Var] = set()
         self._needs_memory = {a for a in program.outvars if isinstance(a, Var)}
+        self.pure = {eqn for eqn in program.eqns if is_pure(eqn)}
         for eqn in program.eqns:
             self._note_uses(eqn)
         for eqn in program.eqns:
             self._decide(eqn)
 
     def _note_uses(self, eqn: Equation) -> None:
-        pure = is_pure(eqn)
+        pure = eqn in self.pure
         for atom in {a for a in eqn.invars if isinstance(a, Var)}:
             self.readers[atom] += 1
             if not pure:
@@ -136,7 +141,7 @@ class _Decisions:
                 self._rereads.add(atom)
 
     def _decide(self, eqn: Equation) -> None:
-        if not is_pure(eqn):
+        if eqn not in self.pure:
             self.stored.update(v for v in eqn.outvars if not isinstance(v, DropVar))
             return
         if eqn.primitive.folds:
@@ -232,6 +237,14 @@ class _Placement:
         (var,) = own.members
         if var.aval.size == 0:
             return False
+        own_signature = self.plan.signatures.of(var)
+        if own_signature.key is None:
+            return self._fits(group, var)
+        inside = tuple([read in group.members for read in own_signature.stored])
+        key = group.shape, own_signature.key, inside
+        return self.plan.cache.fits(key, lambda: self._fits(group, var))
+
+    def _fits(self, group: Group, var: Var) -> bool:
         builder = NestBuilder(group.shape, self.plan.definitions, self.plan.stored.__contains__)
         return builder.fits({member: self._unknown(member) for member in group.members}, var)
 

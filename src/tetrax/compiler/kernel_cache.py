@@ -6,6 +6,7 @@ Building, scheduling and printing a kernel costs milliseconds; a signature costs
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tetrax.compiler.cpu.schedule import schedule
 from tetrax.compiler.cpu.split_ranges import split_ranges
@@ -23,10 +24,12 @@ class KernelCache:
     def __init__(self) -> None:
         # None stands for members that do not fit together.
         self._nests: dict[Hashable, tuple[Kernel, tuple[int, ...]] | None] = {}
+        self._fits: dict[Hashable, bool] = {}
         self._emitted: dict[Hashable, Kernel] = {}
         # By identity; the kernels are kept, so that no identity is used twice.
         self._scheduled: dict[int, tuple[Kernel, Kernel]] = {}
         self._kinds: dict[Hashable, int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._kind_of: dict[Equation, int | None] = {}
 
     def kind(self, eqn: Equation) -> int | None:
@@ -42,6 +45,10 @@ class KernelCache:
             except TypeError:
                 self._kind_of[eqn] = None
         return self._kind_of[eqn]
+
+    def number(self, key: Hashable) -> int:
+        """A number that stands for a long key."""
+        return self._numbers.setdefault(key, len(self._numbers))
 
     def nest(
         self,
@@ -63,6 +70,13 @@ class KernelCache:
             raise NotFusable
         kernel, reads = found
         return Nest(kernel, tuple(signature.stored[i] for i in reads), tuple(writes))
+
+    def fits(self, key: Hashable, find: Callable[[], bool]) -> bool:
+        """Whether a variable fits into a group, as `find` says or has said of an equal case."""
+        found = self._fits.get(key)
+        if found is None:
+            found = self._fits[key] = find()
+        return found
 
     def _remembered(
         self, signature: Signature, build: Callable[[], Nest]
@@ -95,6 +109,7 @@ class KernelCache:
         return found[1]
 
 
+@dataclass(frozen=True)
 class Signature:
     """What some variables are, said without names: operations, parameters, types, and wiring.
 
@@ -102,9 +117,59 @@ class Signature:
     of None means that a parameter cannot be compared.
     """
 
+    key: Hashable | None
+    stored: Sequence[Var]
+
+
+class Signatures:
+    """The signatures of a program's variables.
+
+    That of several is put together of theirs, which are found once.
+    """
+
     def __init__(
         self,
-        members: Sequence[Var],
+        definitions: Mapping[Var, Equation],
+        is_stored: Callable[[Var], bool],
+        cache: KernelCache,
+    ) -> None:
+        self._definitions, self._is_stored, self._cache = definitions, is_stored, cache
+        self._own: dict[Var, Signature] = {}
+
+    def of(self, var: Var) -> Signature:
+        """The signature of one variable."""
+        found = self._own.get(var)
+        if found is None:
+            kind = self._cache.kind
+            single = _SingleSignature(var, self._definitions, self._is_stored, kind)
+            key = None if single.key is None else self._cache.number(single.key)
+            found = self._own[var] = Signature(key, single.stored)
+        return found
+
+    def together(self, members: Sequence[Var]) -> Signature:
+        """The signature of variables of which later ones may read earlier ones."""
+        places: dict[Var, Hashable] = {}
+        stored: list[Var] = []
+        parts: list[Hashable] = []
+        for number, var in enumerate(members):
+            own = self.of(var)
+            if own.key is None:
+                return Signature(None, stored)
+            for read in own.stored:
+                if read not in places:
+                    places[read] = len(stored)
+                    stored.append(read)
+            parts.append((own.key, tuple([places[read] for read in own.stored])))
+            places[var] = ("member", number)
+        return Signature(tuple(parts), stored)
+
+
+class _SingleSignature:
+    """The signature of one variable being found."""
+
+    def __init__(
+        self,
+        var: Var,
         definitions: Mapping[Var, Equation],
         is_stored: Callable[[Var], bool],
         kind: Callable[[Equation], int | None],
@@ -114,10 +179,8 @@ class Signature:
         self._comparable = True
         self._numbers: dict[Var, Hashable] = {}
         self._parts: list[Hashable] = []
-        for number, var in enumerate(members):
-            self._define(var)
-            self._parts.append(("member", self._numbers[var]))
-            self._numbers[var] = ("member", number)
+        self._define(var)
+        self._parts.append(self._numbers[var])
         self.key: Hashable | None = tuple(self._parts) if self._comparable else None
 
     def _reference(self, atom: Atom) -> Hashable:
@@ -133,7 +196,7 @@ class Signature:
 
     def _define(self, var: Var) -> None:
         eqn = self._definitions[var]
-        operands = tuple(self._reference(atom) for atom in eqn.invars)
+        operands = tuple([self._reference(atom) for atom in eqn.invars])
         kind = self._kind(eqn)
         self._comparable = self._comparable and kind is not None
         number = len(self._parts)
@@ -149,4 +212,4 @@ def _prepared(kernel: Kernel) -> Kernel:
     return schedule(kernel)  # last: it gives every task its own blocks
 
 
-__all__ = ["KernelCache", "Signature"]
+__all__ = ["KernelCache", "Signature", "Signatures"]

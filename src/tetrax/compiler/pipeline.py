@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tetrax.compiler.buffers import plan_arena
+from tetrax.compiler.collector import without_collector
 from tetrax.compiler.cpu.backend import KernelHandle, compile_driver, compile_kernels
 from tetrax.compiler.cpu.driver_code import assembled_driver
 from tetrax.compiler.device_groups import Meetings
@@ -112,7 +111,7 @@ def compile_program(closed: ClosedProgram, donated: Sequence[int] = ()) -> Execu
 
     The executable uses up the arrays at the positions `donated`.
     """
-    with _without_collector():
+    with without_collector():
         return _compiled(closed, donated)
 
 
@@ -123,22 +122,8 @@ def compile_device_program(
 
     It can't be called itself: it needs the records of the devices.
     """
-    with _without_collector():
+    with without_collector():
         return _compiled(closed, donated, meetings)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Python's search for cycles stops meanwhile: next to nothing that a compilation makes is
-    garbage before its end, and looking for it takes a sixth of the time.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _compiled(

@@ -16,6 +16,7 @@ import numpy as np
 from tetrax import tree
 from tetrax._lazy import lazy_module
 from tetrax.compiler import kept
+from tetrax.compiler.collector import with_rare_collections
 from tetrax.compiler.eager import executable_of
 from tetrax.compiler.executable import take_exception
 from tetrax.compiler.meshes import meshes_in
@@ -370,7 +371,8 @@ class Jitted:
             tuple(None if i in positions else x for i, x in enumerate(args)),
             {k: v for k, v in kwargs.items() if k not in names},
         )
-        closed, out_tree = stage(flat, [x.aval for x in leaves], info)
+        with with_rare_collections():
+            closed, out_tree = stage(flat, [x.aval for x in leaves], info)
         closed, hoisted = hoist_tracers(closed)
         donated = self._donated(args, kwargs, positions, names)
         if any(donated):

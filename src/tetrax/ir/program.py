@@ -73,11 +73,17 @@ class Equation:
     def replace(self, **changes: Any) -> Equation:
         return replace(self, **changes)
 
+    def between(self, invars: list[Atom], outvars: list[Var]) -> Equation:
+        """The same operation on other operands, with other results."""
+        return Equation(invars, outvars, self.primitive, self.params, self.effects, self.source)
+
     def substitute(self, replacements: Mapping[Atom, Atom]) -> Equation:
         """The equation on other operands; itself where none of its operands is replaced."""
-        if not any(atom in replacements for atom in self.invars):
-            return self
-        return replace(self, invars=[replacements.get(atom, atom) for atom in self.invars])
+        for atom in self.invars:
+            if atom in replacements:
+                invars = [replacements.get(atom, atom) for atom in self.invars]
+                return self.between(invars, self.outvars)
+        return self
 
     def source_line(self) -> SourceLine | None:
         return None if self.source is None else self.source()

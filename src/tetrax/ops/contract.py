@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -290,6 +291,7 @@ def _bits(dtype: Any) -> int:
     return 1 if dtype == np.bool_ else dtypes.itemsize_bits(dtype)
 
 
+@cache
 def _precision_rank(dtype: Any) -> tuple:
     """Orders dtypes: complex before real, wide exponents before narrow ones, then by bits."""
     is_complex_dtype = dtype.kind == "c"

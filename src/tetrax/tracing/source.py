@@ -15,8 +15,8 @@ PACKAGE_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + o
 _HIDDEN_FILES = ("<frozen ", os.sep + "contextlib.py", os.sep + "functools.py")
 _MAX_DEPTH = 60
 
-# Code objects live as long as their functions, so this stays small; it saves a string test a frame.
-_is_ours: dict[CodeType, bool] = {}
+# By file: a code object's hash is computed anew each time, and takes longer than a string's.
+_is_ours: dict[str, bool] = {}
 
 
 class _NameStack(threading.local):
@@ -28,10 +28,9 @@ class _NameStack(threading.local):
 _name_stack = _NameStack()
 
 
-def _ours(code: CodeType) -> bool:
-    name = code.co_filename
+def _ours(name: str) -> bool:
     ours = name.startswith(PACKAGE_FOLDER) or any(part in name for part in _HIDDEN_FILES)
-    _is_ours[code] = ours
+    _is_ours[name] = ours
     return ours
 
 
@@ -42,9 +41,9 @@ def current_source() -> Callable[[], SourceLine | None]:
     frame = sys._getframe(1)
     for _ in range(_MAX_DEPTH):
         code = frame.f_code
-        ours = _is_ours.get(code)
+        ours = _is_ours.get(code.co_filename)
         if ours is None:
-            ours = _ours(code)
+            ours = _ours(code.co_filename)
         if not ours:
             return _SourceThunk(code, frame.f_lineno, _name_stack.text)
         if frame.f_back is None:

@@ -16,33 +16,31 @@ def eliminate_common_subexpressions(closed: ClosedProgram) -> ClosedProgram:
     eqns = []
     for eqn in program.eqns:
         eqn = eqn.substitute(replaced)
-        key = _key(eqn)
-        earlier = seen.get(key) if key is not None else None
-        if earlier is not None:
+        earlier = _first_of(seen, eqn)
+        if earlier is eqn:
+            eqns.append(eqn)
+        else:
             replaced.update(zip(eqn.outvars, earlier.outvars, strict=True))
-            continue
-        if key is not None:
-            seen[key] = eqn
-        eqns.append(eqn)
     outvars = [replaced.get(atom, atom) for atom in program.outvars]
     return ClosedProgram(program.replace(eqns=eqns, outvars=outvars), closed.consts)
 
 
-def _key(eqn: Equation) -> Hashable | None:
-    """What makes two equations equal; None for what must not be merged."""
+def _first_of(seen: dict[Hashable, Equation], eqn: Equation) -> Equation:
+    """The first equation equal to this one, which is noted where it is the first; itself where it
+    must not be merged.
+    """
     if eqn.effects or not eqn.primitive.is_pure:
-        return None
+        return eqn
     key = (
         eqn.primitive,
-        tuple(atom_key(a) for a in eqn.invars),
+        tuple([atom_key(a) if isinstance(a, Literal) else a for a in eqn.invars]),
         tuple(eqn.params.items()),
-        tuple(v.aval for v in eqn.outvars),
+        tuple([v.aval for v in eqn.outvars]),
     )
     try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+        return seen.setdefault(key, eqn)
+    except TypeError:  # a parameter that cannot be compared
+        return eqn
 
 
 def atom_key(atom: Atom) -> Any:

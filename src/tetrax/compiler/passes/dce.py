@@ -15,12 +15,12 @@ def eliminate_dead_code(closed: ClosedProgram) -> ClosedProgram:
     kept: list[Equation] = []
     for eqn in reversed(program.eqns):
         used = [var in needed for var in eqn.outvars]
-        if not any(used) and not eqn.effects:
+        if True not in used and not eqn.effects:
             continue
         if eqn.primitive.dce is not None and not eqn.effects:
             eqn = eqn.primitive.dce(eqn, used)
         kept.append(eqn)
-        needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
+        needed.update([atom for atom in eqn.invars if isinstance(atom, Var)])
     kept.reverse()
     alive = [i for i, var in enumerate(program.constvars) if var in needed]
     return ClosedProgram(

@@ -27,14 +27,14 @@ def fold_constants(closed: ClosedProgram) -> ClosedProgram:
 
 def _folded(eqn: Equation) -> Literal | None:
     primitive = eqn.primitive
+    if not eqn.invars or not all(isinstance(a, Literal) for a in eqn.invars):
+        return None
     if (
         eqn.effects
         or not primitive.is_pure
         or primitive.multiple_results
         or primitive.structure is not None
         or primitive.reference is None
-        or not eqn.invars
-        or not all(isinstance(a, Literal) for a in eqn.invars)
     ):
         return None
     aval = eqn.outvars[0].aval

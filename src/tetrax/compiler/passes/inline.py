@@ -69,14 +69,17 @@ class _Inliner:
 
     def run(self, eqns: list[Equation], environment: dict[Var, Atom]) -> None:
         for eqn in eqns:
-            invars = [_lookup(environment, atom) for atom in eqn.invars]
+            invars = [
+                atom if isinstance(atom, Literal) else environment[atom] for atom in eqn.invars
+            ]
             callee = self.called(eqn)
             if callee is not None:
                 self._call(eqn, callee, invars, environment)
                 continue
             outvars = [v if isinstance(v, DropVar) else Var(v.aval) for v in eqn.outvars]
-            environment.update(zip(eqn.outvars, outvars, strict=True))
-            self.eqns.append(eqn.replace(invars=invars, outvars=outvars))
+            for var, fresh in zip(eqn.outvars, outvars, strict=True):
+                environment[var] = fresh
+            self.eqns.append(eqn.between(invars, outvars))
 
     def _call(
         self, eqn: Equation, callee: ClosedProgram, invars: list[Atom], outer: dict[Var, Atom]

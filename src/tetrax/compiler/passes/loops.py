@@ -40,6 +40,8 @@ FEW_ELEMENTS = 8
 
 def simplify_loops(closed: ClosedProgram) -> ClosedProgram:
     program = closed.program
+    if all(eqn.primitive.structure is None for eqn in program.eqns):
+        return closed
     readers = Counter(a for eqn in program.eqns for a in eqn.invars if isinstance(a, Var))
     readers.update(a for a in program.outvars if isinstance(a, Var))
     definitions: dict[Var, Equation] = {}

@@ -50,6 +50,8 @@ ordered_product_p = OrderedProduct("dot_general_ordered")
 def absorb_transposes(closed: ClosedProgram) -> ClosedProgram:
     """Products of transposed operands and transposed products as one operation each."""
     program = closed.program
+    if all(eqn.primitive is not dot_general_p for eqn in program.eqns):
+        return closed
     definitions: dict[Var, Equation] = {}
     readers = Counter(a for eqn in program.eqns for a in eqn.invars if isinstance(a, Var))
     readers.update(a for a in program.outvars if isinstance(a, Var))
@@ -67,8 +69,8 @@ def absorb_transposes(closed: ClosedProgram) -> ClosedProgram:
                     definitions[eqn.outvars[0]] = ordered
                     eqns[places[source]] = ordered
                     continue
-        places.update((var, len(eqns)) for var in eqn.outvars)
-        definitions.update((var, eqn) for var in eqn.outvars)
+        for var in eqn.outvars:
+            places[var], definitions[var] = len(eqns), eqn
         eqns.append(eqn)
     return ClosedProgram(program.replace(eqns=eqns), closed.consts)
 

@@ -29,7 +29,8 @@ def simplify(closed: ClosedProgram) -> ClosedProgram:
             equal[eqn.outvars[0]] = found
             continue
         eqns.append(eqn)
-        definitions.update((var, eqn) for var in eqn.outvars)
+        for var in eqn.outvars:
+            definitions[var] = eqn
     outvars = [equal.get(atom, atom) for atom in program.outvars]
     return ClosedProgram(program.replace(eqns=eqns, outvars=outvars), closed.consts)
 
