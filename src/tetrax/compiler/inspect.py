@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tetrax.compiler.costs import program_costs
 from tetrax.compiler.cpu.backend import kernel_llvm
 from tetrax.compiler.driver_text import DriverText
 from tetrax.compiler.executable import Executable
@@ -44,13 +45,7 @@ def _driver_text(closed: ClosedProgram) -> str:
 
 def cost_analysis(closed: ClosedProgram) -> dict[str, float]:
     """Estimates from the optimised program: a flop per element and equation, more for products."""
-    flops = 0.0
-    for eqn in optimise(closed).eqns:
-        estimate = getattr(eqn.primitive, "flops", None)
-        if estimate is not None:
-            flops += estimate([a.aval for a in eqn.invars], eqn.params)
-        elif eqn.primitive.cost:
-            flops += max((a.aval.size for a in (*eqn.invars, *eqn.outvars)), default=0)
+    flops = program_costs(optimise(closed)).flops
     moved = sum(nbytes(a) for a in (*closed.in_avals, *closed.out_avals))
     return {"flops": flops, "bytes accessed": float(moved)}
 

@@ -165,6 +165,7 @@ def _layout_of_argument(sharding: Any, aval: ShapedArray, mesh: Mesh) -> Layout 
     """How an argument is cut; None where the axes of the mesh cannot say it."""
     if not isinstance(sharding, NamedSharding):
         return None
+    sharding.shard_shape(aval.shape)  # raises where a size is not divided
     if sharding.mesh is not mesh:
         sharding = equivalent_on(sharding, mesh, aval.ndim)
         if sharding is None:

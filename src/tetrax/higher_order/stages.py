@@ -150,14 +150,14 @@ class Lowered:
         'stablehlo'; where several devices run it, 'partitioned' is the program of one, and so are
         those that follow.
         """
-        if stage in ("program", "jaxpr") or self._partitioned is None:
+        if stage in ("program", "jaxpr") or self.partitioned is None:
             return inspect.stage_text(self.traced.jaxpr, stage)
-        program = self._partitioned.program
+        program = self.partitioned.program
         return inspect.stage_text(program, "program" if stage == "partitioned" else stage)
 
     @cached_property
-    def _partitioned(self) -> Any:
-        """The program of one of several devices; None where there is one."""
+    def partitioned(self) -> Any:
+        """The program of one of several devices, with a report; None where there is one."""
         traced = self.traced
         if traced.shardings is None:
             return None
@@ -168,7 +168,7 @@ class Lowered:
 
         It prints as a text, and counts (`report.count("all_reduce")`, `report.sent`).
         """
-        found = self._partitioned
+        found = self.partitioned
         return sharded.Report() if found is None else found.report
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
@@ -177,7 +177,8 @@ class Lowered:
 
     def cost_analysis(self) -> dict[str, float]:
         """Floating-point operations and bytes moved, estimated from the program."""
-        return inspect.cost_analysis(self.traced.jaxpr)
+        found = self.partitioned
+        return inspect.cost_analysis(self.traced.jaxpr if found is None else found.program)
 
     def compile(self, compiler_options: Any = None) -> Compiled:
         traced = self.traced

@@ -15,9 +15,14 @@ Cuts = dict[int, tuple[Any, ...]]
 def choose(
     factors: Factors, layouts: Sequence[Layout], wanted: Sequence[Layout | None], axes: DeviceAxes
 ) -> Cuts:
-    """How to cut: as the operands are, the largest first, then as the results are wanted."""
+    """How to cut: as the operands are, the largest first, then as the results are wanted.
+
+    An axis of devices cuts one of the factors that belong together; those of operands and results
+    that have nothing to do with each other may be cut over the same.
+    """
     cuts: Cuts = {}
-    used: set[Any] = set()
+    group = _groups(factors)
+    used: dict[int, set[Any]] = {number: set() for number in group.values()}
     order = sorted(range(len(layouts)), key=lambda i: -_size(factors.operands[i], factors))
     sources = [(factors.operands[i], layouts[i]) for i in order]
     sources += [
@@ -27,11 +32,22 @@ def choose(
     ]
     for dims, layout in sources:
         for factor, names in _spread(dims, layout, factors, axes):
-            fresh = tuple(name for name in names if name not in used)
-            if factor not in cuts and factor not in factors.whole and fresh == names:
+            taken = used[group[factor]]
+            if factor not in cuts and factor not in factors.whole and taken.isdisjoint(names):
                 cuts[factor] = names
-                used.update(names)
+                taken.update(names)
     return _representable(cuts, factors, axes)
+
+
+def _groups(factors: Factors) -> dict[int, int]:
+    """A number for each factor, the same for those that some operand or result has together."""
+    group = {factor: factor for factor in factors.sizes}
+    for dims in (*factors.operands, *factors.results):
+        together = {group[factor] for axis in dims for factor in axis}
+        if len(together) > 1:
+            first = min(together)
+            group = {f: first if number in together else number for f, number in group.items()}
+    return group
 
 
 def _size(dims: Sequence[Axis], factors: Factors) -> int:

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tetrax.ir.types import ShapedArray, storage_dtype
-
-
-def nbytes(aval: ShapedArray) -> int:
-    return aval.size * storage_dtype(aval.dtype).itemsize
+from tetrax.compiler.costs import nbytes
+from tetrax.ir.types import ShapedArray
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,7 @@ class Move:
     nbytes: int
     aval: ShapedArray
     reason: str
-    line: str
+    line: str = ""
     times: int = 1
 
     @property
