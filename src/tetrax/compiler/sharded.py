@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array
 from tetrax.runtime.devices import devices
 from tetrax.runtime.mesh import Mesh
+from tetrax.runtime.native_call import MISMATCH, Runner
 from tetrax.runtime.other_meshes import equivalent_on
 from tetrax.runtime.partition_spec import PartitionSpec, axes_of
 from tetrax.runtime.placement import device_put
@@ -41,6 +43,12 @@ def spec_of_layout(layout: Layout) -> PartitionSpec:
     while entries and entries[-1] is None:
         entries.pop()
     return PartitionSpec(*entries)
+
+
+@lru_cache(maxsize=4096)
+def sharding_of_layout(mesh: Mesh, layout: Layout) -> NamedSharding:
+    """The sharding of a layout; the same object each time, so that comparing it is quick."""
+    return NamedSharding(mesh, spec_of_layout(layout))
 
 
 def axes_of_mesh(mesh: Mesh) -> DeviceAxes:
@@ -78,10 +86,8 @@ class ShardedExecutable:
         )
         self.in_avals = list(closed.in_avals)
         self.out_avals = list(closed.out_avals)
-        self.in_shardings = [NamedSharding(mesh, spec_of_layout(x)) for x in in_layouts]
-        self.out_shardings = [
-            NamedSharding(mesh, spec_of_layout(x)) for x in partitioned.out_layouts
-        ]
+        self.in_shardings = [sharding_of_layout(mesh, x) for x in in_layouts]
+        self.out_shardings = [sharding_of_layout(mesh, x) for x in partitioned.out_layouts]
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
         """The results; arguments are brought into their layouts where they are not there."""
@@ -89,16 +95,40 @@ class ShardedExecutable:
             (type(x) is ShardedArray and x._sharding is wanted and x._shards) or _parts(x, wanted)
             for x, wanted in zip(args, self.in_shardings, strict=True)
         ]
-        outs = self.executable.run(*[shard for row in zip(*columns, strict=True) for shard in row])
-        count = len(self.out_avals)
-        for index, device in enumerate(self.devices):
-            for out in outs[index * count : (index + 1) * count]:
-                out._placed = device
+        return self._run(columns)
+
+    def runner(self, single: bool) -> Runner:
+        """Runs the program on arguments that are in their layouts; MISMATCH for any others."""
+        wanted = list(zip(self.in_avals, self.in_shardings, strict=True))
+        count, execute = len(wanted), self._run
+
+        def run(*args: Any) -> Any:
+            if len(args) != count:
+                return MISMATCH
+            columns = []
+            for x, (aval, sharding) in zip(args, wanted, strict=True):
+                if type(x) is not ShardedArray or x.aval is not aval or not x._shards:
+                    return MISMATCH
+                if x._sharding is not sharding and x._sharding != sharding:
+                    return MISMATCH
+                columns.append(x._shards)
+            outs = execute(columns)
+            return outs[0] if single else outs
+
+        return run
+
+    def _run(self, columns: Sequence[Sequence[Array]]) -> list[Array]:
+        """The results, from the parts of each argument."""
+        outs = self.executable.run(*[part for row in zip(*columns, strict=True) for part in row])
+        count, at = len(self.out_avals), 0
+        for device in self.devices:
+            for _ in range(count):
+                outs[at]._placed = device
+                at += 1
+        results = zip(self.out_avals, self.out_shardings, strict=True)
         return [
             make_sharded(aval, sharding, outs[i::count])
-            for i, (aval, sharding) in enumerate(
-                zip(self.out_avals, self.out_shardings, strict=True)
-            )
+            for i, (aval, sharding) in enumerate(results)
         ]
 
 

@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -76,6 +76,10 @@ class Staged:
                 self.kept = kept.keep(executable.nbytes, partial(_release, weakref.ref(self)))
                 _drop_old_programs(self)
         return self.run
+
+    def on_devices(self, run: Runner) -> Staged:
+        """What calls of arguments that lie as those of the last call need."""
+        return replace(self, closed=None, run=run, forget=None, kept=None)
 
     def __del__(self) -> None:
         if self.kept is not None:
@@ -200,7 +204,11 @@ class Jitted:
         if direct and not staged.hoisted and self._is_sharded(staged, values):
             self._restore(staged, args, kwargs, values)
             places = sharded.shardings_of(values)
-            outs = sharded.sharded_executable(staged.closed, places, staged.donated)(values)
+            executable = sharded.sharded_executable(staged.closed, places, staged.donated)
+            outs = executable(values)
+            self._last = staged.on_devices(executable.runner(staged.single))
+            plain = structure is None and static is None and not staged.donated
+            self._last_plain = self._last if plain else None
             return staged.finish(values, outs[0] if staged.single else outs)
         if direct and not staged.hoisted:
             outs = staged.runner()(*values)
