@@ -24,6 +24,9 @@ from tetrax.compiler.cpu.library.device_layout import DEVICE_WORDS, GROUP_WORDS,
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, ScalarType
 
+CACHED = 8 << 20
+"""Bytes of results up to which they are left to the caches."""
+
 BLOCK = 4096
 """Bytes that are reduced at a time: they stay in the first-level cache."""
 
@@ -57,7 +60,7 @@ def reduction_module(type: ScalarType, target: Target) -> str:
 def reduction_text(type: ScalarType, target: Target, routines: str) -> str:
     """Routines for each reduction of a type, and the trees that they use."""
     size, lanes = type.bytes, target.natural_lanes(type.bits)
-    parts = ["declare i64 @llvm.ctlz.i64(i64, i1)"]
+    parts = ["declare i64 @llvm.ctlz.i64(i64, i1)", "!0 = !{i32 1}"]
     for operation in REDUCTIONS:
         declaration, line = _combination(operation, type, lanes)
         scalar_declaration, scalar_line = _combination(operation, type, 0)
@@ -71,6 +74,8 @@ def reduction_text(type: ScalarType, target: Target, routines: str) -> str:
             "LANES": lanes,
             "ELEMENTS": BLOCK // size,
             "LINE": max(1, 64 // size),
+            "VECTOR_BYTES": size * lanes,
+            "CACHED": CACHED,
             "COMBINE_VECTOR": line,
             "COMBINE": scalar_line,
             "DECLARATIONS": "\n".join(sorted({declaration, scalar_declaration} - {""})),
@@ -173,6 +178,25 @@ define internal ptr @result(ptr %group, i64 %member) alwaysinline nounwind {
   %place = getelementptr ptr, ptr %group, i64 %word
   %result = load ptr, ptr %place, align 8
   ret ptr %result
+}
+
+; whether all results begin at a cache line
+define internal i1 @aligned(ptr %group, i64 %size) nounwind {
+entry:
+  br label %turn
+turn:
+  %member = phi i64 [ 0, %entry ], [ %next, %turn ]
+  %bits = phi i64 [ 0, %entry ], [ %both, %turn ]
+  %result = call ptr @result(ptr %group, i64 %member)
+  %address = ptrtoint ptr %result to i64
+  %both = or i64 %bits, %address
+  %next = add i64 %member, 1
+  %more = icmp slt i64 %next, %size
+  br i1 %more, label %turn, label %leave
+leave:
+  %low = and i64 %both, 63
+  %answer = icmp eq i64 %low, 0
+  ret i1 %answer
 }
 
 ; say where this device's operand and result are, and wait for the others
@@ -328,6 +352,42 @@ leave:
   ret void
 }
 
+; copy a block to the results of all, from element %at on, without reading what was there
+define internal void @stream_$OP$(ptr %group, i64 %size, ptr %block, i64 %at, i64 %count) nounwind {
+entry:
+  br label %member_head
+member_head:
+  %member = phi i64 [ 0, %entry ], [ %member_next, %rest_done ]
+  %result = call ptr @result(ptr %group, i64 %member)
+  %target = getelementptr $TYPE$, ptr %result, i64 %at
+  %whole = and i64 %count, -$LANES$
+  br label %head
+head:
+  %i = phi i64 [ 0, %member_head ], [ %i_next, %body ]
+  %more = icmp slt i64 %i, %whole
+  br i1 %more, label %body, label %rest
+body:
+  %from = getelementptr $TYPE$, ptr %block, i64 %i
+  %to = getelementptr $TYPE$, ptr %target, i64 %i
+  %x = load $VECTOR$, ptr %from, align 32
+  store $VECTOR$ %x, ptr %to, align $VECTOR_BYTES$, !nontemporal !0
+  %i_next = add i64 %i, $LANES$
+  br label %head
+rest:
+  %left = sub i64 %count, %whole
+  %left_bytes = mul i64 %left, $SIZE$
+  %left_from = getelementptr $TYPE$, ptr %block, i64 %whole
+  %left_to = getelementptr $TYPE$, ptr %target, i64 %whole
+  call void @llvm.memcpy.p0.p0.i64(ptr %left_to, ptr %left_from, i64 %left_bytes, i1 false)
+  br label %rest_done
+rest_done:
+  %member_next = add i64 %member, 1
+  %again = icmp slt i64 %member_next, %size
+  br i1 %again, label %member_head, label %leave
+leave:
+  ret void
+}
+
 define internal $VECTOR$ @both_vector_$OP$($VECTOR$ %a, $VECTOR$ %b) alwaysinline nounwind {
   $COMBINE_VECTOR$
   ret $VECTOR$ %both
@@ -403,6 +463,12 @@ go:
   %end_full = add i64 %start, %part
   %short = icmp slt i64 %end_full, %count
   %end = select i1 %short, i64 %end_full, i64 %count
+  ; results that no cache will hold are written past them
+  %all_elements = mul i64 %count, %size
+  %all_bytes = mul i64 %all_elements, $SIZE$
+  %large = icmp sgt i64 %all_bytes, $CACHED$
+  %aligned = call i1 @aligned(ptr %group, i64 %size)
+  %past_caches = and i1 %large, %aligned
   br label %blocks
 blocks:
   %at = phi i64 [ %start, %go ], [ %at_next, %shared ]
@@ -414,7 +480,10 @@ one:
   %now = select i1 %fits, i64 %left, i64 $ELEMENTS$
   call void @tree_$OP$(ptr %operands, i64 4, i64 0, i64 %size, i64 %at, i64 %now, ptr %block)
   %bytes = mul i64 %now, $SIZE$
-  br label %share
+  br i1 %past_caches, label %stream, label %share
+stream:
+  call void @stream_$OP$(ptr %group, i64 %size, ptr %block, i64 %at, i64 %now)
+  br label %shared
 share:
   %member = phi i64 [ 0, %one ], [ %next, %share ]
   %result = call ptr @result(ptr %group, i64 %member)
