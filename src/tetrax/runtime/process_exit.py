@@ -10,6 +10,8 @@ ends like that; a process of our own (`process_reporter.py`) then says which one
 from __future__ import annotations
 
 import atexit
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -73,10 +75,18 @@ def _at_exit() -> None:
 def _uncaught(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
     """Tell the others of the error that ends this process."""
     world = processes.world()
-    if world is not None and os.getpid() == world.pid:
-        world.board.write_text(world.rank, _in_one_line(value, trace))
-        world.board.set_state(world.rank, records.CRASHED)
-    _previous_hook(kind, value, trace)
+    if world is None or os.getpid() != world.pid:
+        _previous_hook(kind, value, trace)
+        return
+    world.board.write_text(world.rank, _in_one_line(value, trace))
+    world.board.set_state(world.rank, records.CRASHED)
+    report = io.StringIO()
+    with contextlib.redirect_stderr(report):
+        _previous_hook(kind, value, trace)
+    # In one piece: other processes write to the same place.
+    text = f"tetrax: process {world.rank} of {world.size} ends with an error:\n"
+    sys.stderr.write(text + report.getvalue())
+    sys.stderr.flush()
 
 
 def _in_one_line(value: BaseException, trace: TracebackType | None) -> str:
