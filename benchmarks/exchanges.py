@@ -2,19 +2,22 @@
 
     mpiexec -n 2 python -m benchmarks.exchanges
 
-Both sides are called from Python with the same arrays, in turns; a time is the median of the rounds
-of the slowest process. Ratios below 1 are in our favour.
+Both sides are called from Python (ours as compiled programs call it), in turns; a time is the
+median of the rounds of the slowest process. Ratios below 1 are in our favour.
 """
 
 from __future__ import annotations
 
+import ctypes
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from tetrax import distributed
 from tetrax.runtime import processes
+from tetrax.runtime.llvm import engine
 from tetrax.runtime.processes import ProcessGroup, World
 
 ROUNDS = 9
@@ -29,24 +32,34 @@ def pairs(group: ProcessGroup, communicator: object, size: int) -> dict[str, tup
     block, blocks = np.zeros(size, np.uint8), np.zeros((count, size), np.uint8)
     received, one = np.zeros((count, size), np.uint8), np.zeros(size, np.uint8)
     to, source = (rank + 1) % count, (rank - 1) % count
+    at = {id(x): x.__array_interface__["data"][0] for x in (block, blocks, received, one)}
+    into, single, many = at[id(received)], at[id(block)], at[id(blocks)]
     return {
         "all_gather": (
-            lambda: group.all_gather(block, received),
+            routine(group, "all_gather", single, into, size),
             lambda: mpi.Allgather(block, received),
         ),
         "all_to_all": (
-            lambda: group.all_to_all(blocks, received),
+            routine(group, "all_to_all", many, into, size),
             lambda: mpi.Alltoall(blocks, received),
         ),
         "permute": (
-            lambda: group.permute(block, to, one, source),
+            routine(group, "permute", single, to, at[id(one)], source, size),
             lambda: mpi.Sendrecv(block, to, 0, one, source),
         ),
         "broadcast": (
-            lambda: group.broadcast(block, 0),
+            routine(group, "broadcast", single, 0, size),
             lambda: mpi.Bcast(block, 0),
         ),
     }
+
+
+def routine(group: ProcessGroup, name: str, *values: int) -> Call:
+    """The native routine itself, as compiled programs call it."""
+    address = engine.address(f"tetrax_process_{name}")
+    assert address is not None
+    kinds = [ctypes.c_void_p, *[ctypes.c_int64] * len(values)]
+    return partial(ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(address), group.address, *values)
 
 
 def seconds(world: World, call: Call, repeats: int) -> float:
@@ -64,7 +77,9 @@ def compare(world: World, name: str, size: int, ours: Call, theirs: Call) -> Non
     repeats = max(3, min(300, (64 << 20) // max(size, 1) // 8))
     for call in (ours, theirs):
         seconds(world, call, 3)
-    times = [(seconds(world, ours, repeats), seconds(world, theirs, repeats)) for _ in range(ROUNDS)]
+    times = [
+        (seconds(world, ours, repeats), seconds(world, theirs, repeats)) for _ in range(ROUNDS)
+    ]
     mine, other = (statistics.median(column) for column in zip(*times, strict=True))
     ratio = statistics.median(a / b for a, b in times)
     if world.rank == 0:

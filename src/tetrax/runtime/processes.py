@@ -30,7 +30,7 @@ from tetrax.runtime.threads import available_cores
 
 POLLS = 2000
 """Polls before a wait sleeps, where each device has a core: some hundred microseconds."""
-POLLS_CROWDED = 30
+POLLS_CROWDED = 500
 """The same where devices share cores: who polls keeps the core from whom it waits for."""
 _ENTRY_BYTES = 8
 

@@ -72,6 +72,7 @@ def processes_module(target: Target) -> str:
 _DECLARATIONS = """
 declare i32 @nanosleep(ptr, ptr)
 declare i64 @pthread_self()
+declare i32 @sched_yield()
 declare i32 @clock_gettime(i32, ptr)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
@@ -370,9 +371,9 @@ next:
   %more = icmp slt i64 %at, %count
   br i1 %more, label %look, label %finished
 look:
-  %now_turn = phi i32 [ %turn, %next ], [ %one_more, %idle ], [ %spins, %slept ]
-  %now_pause = phi i64 [ %pause, %next ], [ %now_pause, %idle ], [ %longer, %slept ]
-  %now_since = phi i64 [ %since, %next ], [ %now_since, %idle ], [ %begun, %slept ]
+  %now_turn = phi i32 [ %turn, %next ], [ %one_more, %yield ], [ %spins, %slept ]
+  %now_pause = phi i64 [ %pause, %next ], [ %now_pause, %yield ], [ %longer, %slept ]
+  %now_since = phi i64 [ %since, %next ], [ %now_since, %yield ], [ %begun, %slept ]
   %failure = call i32 @failure(ptr %process)
   %failed = icmp ne i32 %failure, 0
   br i1 %failed, label %give_up, label %test
@@ -391,7 +392,10 @@ done:
 idle:
   %one_more = add i32 %now_turn, 1
   %patient = icmp slt i32 %one_more, %spins
-  br i1 %patient, label %look, label %slow
+  br i1 %patient, label %yield, label %slow
+yield:
+  call i32 @sched_yield()
+  br label %look
 slow:
   %new = icmp eq i64 %now_since, 0
   br i1 %new, label %begin, label %examine
