@@ -1,7 +1,7 @@
 """Times Tetrax beside JAX, PyTorch and NumPy, interleaved in one process run.
 
-`--compile` and `--dispatch` measure first calls (and the families "special" and "memory") and the
-cost of calls instead. Full runs, those
+`--compile`, `--dispatch` and `--devices` measure first calls (and the families "special" and
+"memory"), the cost of calls, and programs of several devices instead. Full runs, those
 without `--rows` and `--quick`, are kept in benchmarks/report.json and rendered beside it.
 
 Rows are chosen by name, by family or by a pattern such as 'sort*'; without `--rows` all are run.
@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import compile_time, dispatch, libraries, report, table
+from benchmarks import compile_time, devices, dispatch, libraries, report, table
 from benchmarks.harness import QUICK, Plan, run_row
 from benchmarks.machine import Machine, measure_machine
 from benchmarks.priority import realtime
@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--quick", action="store_true", help="every row with fewer repeats")
     made.add_argument("--compile", action="store_true", help="first calls in fresh processes")
     made.add_argument("--dispatch", action="store_true", help="what a call costs by itself")
+    made.add_argument("--devices", action="store_true", help="several virtual devices")
     made.add_argument("--render", type=Path, help="only render the report of a JSON file")
     made.add_argument(
         "--realtime", action="store_true", help="real-time priority while the clock runs (root)"
@@ -134,13 +135,23 @@ def measure_dispatch(run: Run, repeats: int) -> None:
         run.add("dispatch", cost, cost.line())
 
 
+def measure_devices(run: Run, repeats: int) -> None:
+    """Programs of several devices."""
+    compared = {name: m for name, m in run.modules.items() if name in ("tetrax", "jax")}
+    for cost in run.track(devices.measure(compared, run.machine, repeats), "devices"):
+        run.add("devices", cost, cost.line())
+
+
 def main() -> None:
     """Run what the command line asks for."""
     options = parser().parse_args()
     if options.render:
         report.render(json.loads(options.render.read_text()))
         return
-    rows = () if options.compile or options.dispatch else select(options.rows, ROWS)
+    if options.devices:
+        devices.set_up()
+    other = options.compile or options.dispatch or options.devices
+    rows = () if other else select(options.rows, ROWS)
     terminal = Console()
     console = terminal if terminal.is_terminal else Console(width=200)
     modules = loaded(options)
@@ -159,6 +170,8 @@ def main() -> None:
     if options.dispatch:
         with realtime(options.realtime):
             measure_dispatch(run, options.repeats or 15)
+    if options.devices:
+        measure_devices(run, options.repeats or 15)
     if rows:
         measure_rows(run, rows, plan_of(options))
     if not (options.rows or options.quick):

@@ -55,6 +55,8 @@ def markdown(record: Mapping[str, Any]) -> str:
         parts.append(_compile(record["compile"]))
     if record.get("dispatch"):
         parts.append(_dispatch(record["dispatch"]))
+    if record.get("devices"):
+        parts.append(_devices(record["devices"]))
     return "\n".join(part for part in parts if part)
 
 
@@ -263,6 +265,27 @@ def quantity(value: float | None, unit: str) -> str:
     if unit == "seconds":
         return duration(value)
     return f"{value / 2**20:.1f} MiB" if unit == "bytes" else f"{value:.2f}"
+
+
+def _devices(costs: list[Record]) -> str:
+    """Programs of several virtual devices; beside them one device with all threads, and the limit
+    of the memory, where these are measured."""
+    lines = []
+    for cost in costs:
+        mine, theirs, one = (cost.get(n) for n in ("tetrax", "jax", "tetrax on one device"))
+        lines.append(
+            [
+                cost["name"],
+                duration(mine),
+                duration(theirs),
+                _number(mine / theirs if mine and theirs else None),
+                _number(mine / one if mine and one else None),
+                duration(cost.get("limit")),
+                cost["target"],
+            ]
+        )
+    header = ("row", "Tetrax", "JAX", "ratio", "to one device", "limit", "aim")
+    return "## Several devices\n\n" + table(header, lines)
 
 
 def _dispatch(costs: list[Record]) -> str:
