@@ -8,7 +8,8 @@ not overwrite the slice of the first.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -87,22 +88,40 @@ def _touch(lifetimes: dict[TempSlot, _Lifetime], slots: Sequence[TempSlot], time
 
 
 def _assign(lifetimes: Sequence[_Lifetime]) -> int:
-    """First fit: walk in order of birth, keep the live blocks sorted by offset."""
-    live: list[tuple[int, int]] = []  # (offset, size)
-    ends: list[tuple[int, tuple[int, int]]] = []  # a heap of (last use, live block)
+    """First fit: walk in order of birth, each block goes to the first gap that takes it."""
+    gaps = _Gaps()
+    ends: list[tuple[int, int, int]] = []  # a heap of (last use, offset, end)
     total = 0
     for life in lifetimes:
         while ends and ends[0][0] < life.first:
-            _, block = heappop(ends)
-            del live[bisect_left(live, block)]
+            gaps.give(*heappop(ends)[1:])
         size = -(-max(life.slot.nbytes, 1) // ALIGNMENT) * ALIGNMENT
-        offset = 0
-        for start, extent in live:
-            if start - offset >= size:
-                break
-            offset = start + extent
-        life.slot.offset = offset
-        insort(live, (offset, size))
-        heappush(ends, (life.last, (offset, size)))
+        life.slot.offset = offset = gaps.take(size)
+        heappush(ends, (life.last, offset, offset + size))
         total = max(total, offset + size)
     return total
+
+
+class _Gaps:
+    """The free ranges of an arena that may grow, in order, no two of them adjacent."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = [(0, sys.maxsize)]
+
+    def take(self, size: int) -> int:
+        """The start of the first range of that size."""
+        for i, (start, end) in enumerate(self._ranges):
+            if end - start >= size:
+                self._ranges[i : i + 1] = [] if end - start == size else [(start + size, end)]
+                return start
+        raise MemoryError(f"no arena is large enough for {size} bytes more")
+
+    def give(self, start: int, end: int) -> None:
+        """Take a range back."""
+        i = bisect_left(self._ranges, (start, end))
+        first = last = i
+        if i < len(self._ranges) and self._ranges[i][0] == end:
+            end, last = self._ranges[i][1], i + 1
+        if i and self._ranges[i - 1][1] == start:
+            start, first = self._ranges[i - 1][0], i - 1
+        self._ranges[first:last] = [(start, end)]
