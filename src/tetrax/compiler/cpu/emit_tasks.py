@@ -117,10 +117,11 @@ def _captured(
     roots = list(dict.fromkeys(expressions(body)))
     bound = {*parameters, *bound_by(body)}
     free = frozenset().union(*(root.free for root in roots)) - bound
+    used = _buffers(body, roots)
     found = [
         _Captured(buffer, "ptr", emitter.addresses[buffer])
         for buffer in emitter.kernel.buffers
-        if buffer in _buffers(body, roots)
+        if buffer in used
     ]
     for var in sorted(free, key=lambda node: node.serial):
         found.append(_Captured(var, register_type(var.type), emitter.operand(var)))
@@ -189,8 +190,11 @@ def _loops_outside(
         if node in seen:
             continue
         seen.add(node)
-        reads = emitter.traits(node).reads
-        if node.op == "result" and node.free <= free and reads.isdisjoint(stores):
+        if (
+            node.op == "result"
+            and node.free <= free
+            and emitter.traits(node).reads.isdisjoint(stores)
+        ):
             found.append(node)
         else:
             stack.extend(node.args)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from tetrax.compiler.cpu.llvm_text import constant_text, lane_numbers, register_type
 from tetrax.compiler.cpu.target import Target
-from tetrax.ir.kernel_expr import BINDING_OPS, Buffer, Expr, fold_parts, iterate_parts
+from tetrax.ir.kernel_expr import BINDING_OPS, Buffer, Expr, fold_parts, iterate_parts, walk
 from tetrax.ir.kernel_index import interval_of
 from tetrax.ir.kernel_statements import Kernel
 
@@ -96,6 +96,7 @@ class Emitter:
         other = Emitter(self.kernel, self.target, self.rules, self.check_bounds)
         other.kernel_number, other.symbol = self.kernel_number, symbol
         other.declarations, other.functions = self.declarations, self.functions
+        other._traits = self._traits
         return other
 
     # --- instructions ---
@@ -284,21 +285,15 @@ class Emitter:
         found = self._traits.get(node)
         if found is not None:
             return found
-        stack = [node]
-        while stack:
-            top = stack[-1]
-            missing = [arg for arg in top.args if arg not in self._traits]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            self._traits[top] = self._own_traits(top)
+        for inner in walk([node], self._traits):
+            self._traits[inner] = self._own_traits(inner)
         return self._traits[node]
 
     def _own_traits(self, node: Expr) -> Traits:
-        inner = [t for arg in node.args if (t := self._traits[arg]) is not _PLAIN]
-        if node.op != "load" and not inner:
-            return _PLAIN
+        traits = self._traits
+        inner = [t for arg in node.args if (t := traits[arg]) is not _PLAIN]
+        if node.op != "load" and all(t is inner[0] for t in inner):
+            return inner[0] if inner else _PLAIN  # most nodes have what one operand has
         reads = frozenset().union(*(t.reads for t in inner)) if inner else frozenset()
         unsafe = any(t.unsafe for t in inner)
         if node.op == "load":

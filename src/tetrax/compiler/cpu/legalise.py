@@ -8,8 +8,10 @@ them instead: the time to compile it would be that of the polynomials.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 
 from tetrax.compiler.cpu.conversions import expand_conversion
 from tetrax.compiler.cpu.expansions import EXPANSIONS, SHORT_EXPANSIONS
@@ -84,15 +86,12 @@ def _expand(roots: list[Expr], native_half: bool, calls: bool) -> list[Expr]:
 
 def _contract(roots: list[Expr]) -> list[Expr]:
     """`a * b + c` where the product has no other use, as one operation with one rounding."""
-    uses: dict[Expr, int] = {}
-    for node in walk(roots):
-        for arg in node.args:
-            uses[arg] = uses.get(arg, 0) + 1
-    for root in roots:
-        uses[root] = uses.get(root, 0) + 1
+    nodes = walk(roots)
+    uses = Counter(chain(roots, *[node.args for node in nodes]))
     done: dict[Expr, Expr] = {}
-    for node in walk(roots):
-        args = tuple(done[arg] for arg in node.args)
+    replaced = done.__getitem__
+    for node in nodes:
+        args = tuple(map(replaced, node.args))
         done[node] = _fuse(node, args, uses) or rebuild(node, args)
     return [done[root] for root in roots]
 
