@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -43,8 +44,7 @@ class Section:
     place: int | None = None
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(NamedTuple):
     """A name with a place in a section, or an undefined one (`section` 0)."""
 
     name: str
@@ -53,8 +53,7 @@ class Symbol:
     weak: bool
 
 
-@dataclass(frozen=True)
-class Relocation:
+class Relocation(NamedTuple):
     """A reference: `kind` at `offset` of section `section`, to a symbol plus `addend`."""
 
     section: int
@@ -96,8 +95,8 @@ class Object:
         for section in self.sections:
             if section.kind == _SYMBOL_TABLE:
                 names = self.sections[section.link].offset
-                for at in range(section.offset, section.offset + section.size, _SYMBOL.size):
-                    name, info, _, index, value, _ = _SYMBOL.unpack_from(self.code, at)
+                table = self.code[section.offset : section.offset + section.size]
+                for name, info, _, index, value, _ in _SYMBOL.iter_unpack(table):
                     if index >= _FIRST_RESERVED and index != _ABSOLUTE:
                         raise Unsupported("common symbols")
                     weak = info >> 4 == _WEAK
@@ -108,8 +107,8 @@ class Object:
         found = []
         for section in self.sections:
             if section.kind == _RELOCATIONS and self._is_kept(self.sections[section.info]):
-                for at in range(section.offset, section.offset + section.size, _RELOCATION.size):
-                    offset, info, addend = _RELOCATION.unpack_from(self.code, at)
+                table = self.code[section.offset : section.offset + section.size]
+                for offset, info, addend in _RELOCATION.iter_unpack(table):
                     kind, symbol = info & 0xFFFFFFFF, info >> 32
                     if kind not in _WRITERS:
                         raise Unsupported(f"relocation {kind}")
@@ -136,12 +135,11 @@ class Object:
                 end += section.size
         end = -(-end // _STUB_BYTES) * _STUB_BYTES
         self.stubs: dict[int, int] = {}
-        for relocation in self.relocations:
-            outside = self.symbols[relocation.symbol].section == _UNDEFINED
-            if (outside or relocation.kind in _THROUGH_TABLE) and (
-                relocation.symbol not in self.stubs
-            ):
-                self.stubs[relocation.symbol] = end
+        for _, _, kind, symbol, _ in self.relocations:
+            if symbol in self.stubs:
+                continue
+            if kind in _THROUGH_TABLE or self.symbols[symbol].section == _UNDEFINED:
+                self.stubs[symbol] = end
                 end += _STUB_BYTES
         return end
 
@@ -186,18 +184,16 @@ class Object:
             targets[number] = address
             image[place : place + len(_JUMP)] = _JUMP
             struct.pack_into("<Q", image, place + len(_JUMP), address)
-        for relocation in self.relocations:
-            symbol = self.symbols[relocation.symbol]
+        for section_number, offset, kind, number, addend in self.relocations:
+            symbol = self.symbols[number]
             inside = symbol.section != _UNDEFINED
-            target = self._defined(symbol, base) if inside else targets[relocation.symbol]
-            section_place = self.sections[relocation.section].place
+            target = self._defined(symbol, base) if inside else targets[number]
+            section_place = self.sections[section_number].place
             assert section_place is not None
-            at = section_place + relocation.offset
-            stub = self.stubs.get(relocation.symbol)
+            at = section_place + offset
+            stub = self.stubs.get(number)
             stub_address = None if stub is None else base + stub
-            _WRITERS[relocation.kind](
-                image, at, base + at, target, relocation.addend, stub_address, inside
-            )
+            _WRITERS[kind](image, at, base + at, target, addend, stub_address, inside)
         return image
 
 
