@@ -124,17 +124,17 @@ def _linked(
     """Addresses of symbols in the object kept under a key, which is made from `text()` if need be,
     and the owner of the code.
 
-    Beside the object the store keeps the symbols that it refers to.
+    Before the object the store keeps the symbols that it refers to.
     """
-    names = [f"declared-{key}", key]
-    declared, code = (store.read(name) for name in names)
-    if declared is None or code is None:
+    stored = store.read(key)
+    if stored is None:
         source = text()
         code = llvm.compile_object(source, effort or llvm.effort_for(source))
         needed = llvm.declared_symbols(source)
         declared = "\n".join(f"declare void @{name}()" for name in needed).encode()
-        store.write(names[0], declared)
-        store.write(names[1], code)
+        store.write(key, declared + b"\0" + code)
+    else:
+        declared, _, code = stored.partition(b"\0")
     if temporary:
         return llvm.engine.link_temporary(code, symbols, declared.decode())
     return llvm.engine.link(code, symbols, declared.decode()), None
