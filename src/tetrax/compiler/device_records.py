@@ -178,7 +178,7 @@ class DeviceRecords:
         position, home = group[rank], self._meetings.processes
         return sum(other == home[position] for other in home[:position])
 
-    def failure(self) -> Exception | None:
+    def failure(self) -> BaseException | None:
         """Why the last launch failed, unless one of the devices has an error of its own."""
         get = lambda name: int(self._words[self._launch + layout.LAUNCH_WORDS[name]])
         reason = get("FAILED")

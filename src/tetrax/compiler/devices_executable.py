@@ -43,6 +43,7 @@ class DevicesExecutable(Executable):
             ],
         )
         self.local = local
+        self._spread = any(map(meetings.is_spread, range(len(meetings.partitions))))
         self.constants = local.constants
         code = DeviceCode(
             local.address,
@@ -57,6 +58,11 @@ class DevicesExecutable(Executable):
         self.context = self.records.address
         # Exceptions of host functions, which several threads run.
         local.failures = []
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a call is done at once; who waits for other processes may have to wait long."""
+        return not self._spread and super().is_short
 
     @property
     def held(self) -> Any:

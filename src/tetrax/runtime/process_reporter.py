@@ -84,15 +84,15 @@ def _say(told: Any, places: dict[int, int], gone: int) -> None:
             kind = told["kinds"][_number(place + told["waiting"]).value]
             waiting.setdefault(kind, []).append(str(rank))
     doing = "; ".join(
-        f"process{'es' if len(ranks) > 1 else ''} {', '.join(ranks)} "
-        + (f"waited in {kind}" if kind != told["kinds"][0] else "did something else")
+        f"process{'es' if len(ranks) > 1 else ''} {', '.join(ranks)} waited in {kind}"
         for kind, ranks in waiting.items()
+        if kind != told["kinds"][0]
     )
     pid, host = next((pid, host) for rank, pid, host in told["members"] if rank == gone)
     text = (
         f"tetrax: Process {gone} of {told['board'][1]} (pid {pid} on {host}) has ended without a "
         "word: it was killed (by the system, where memory runs out), crashed in native code, or "
-        f"called os._exit. Meanwhile {doing}.\n"
+        f"called os._exit{'; meanwhile ' + doing if doing else ''}.\n"
     )
     # in one piece: others write there too
     os.write(2, text.encode())
