@@ -48,8 +48,11 @@ def emit_kernel(
     emit_statement(emitter, legal.body)
     emitter.effect("ret void")
     lines = "\n".join(emitter.scopes[0].lines)
+    # What only hands work to the pool is not worth LLVM's effort.
+    simple = emitter.functions and " phi " not in lines
+    attributes = "nounwind optnone noinline" if simple else "nounwind"
     definition = (
-        f"define void @{symbol}({', '.join(parameters)}) nounwind {{\nentry:\n{lines}\n}}\n"
+        f"define void @{symbol}({', '.join(parameters)}) {attributes} {{\nentry:\n{lines}\n}}\n"
     )
     definitions = "\n".join([*emitter.functions, definition])
     return FunctionText(symbol, definitions, frozenset(emitter.declarations))
