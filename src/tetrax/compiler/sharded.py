@@ -19,14 +19,14 @@ from tetrax.ir.layout import Layout, whole_layout
 from tetrax.ir.program import ClosedProgram, Var
 from tetrax.ir.types import ShapedArray
 from tetrax.runtime.array import Array
-from tetrax.runtime.devices import devices
+from tetrax.runtime.devices import Device, devices
 from tetrax.runtime.mesh import Mesh
 from tetrax.runtime.native_call import MISMATCH, Runner
 from tetrax.runtime.other_meshes import equivalent_on
 from tetrax.runtime.partition_spec import PartitionSpec, axes_of
 from tetrax.runtime.placement import device_put
 from tetrax.runtime.sharded_array import ShardedArray, make_sharded
-from tetrax.runtime.shardings import NamedSharding
+from tetrax.runtime.shardings import NamedSharding, SingleDeviceSharding
 
 
 def layout_of_spec(spec: PartitionSpec, ndim: int) -> Layout:
@@ -46,9 +46,20 @@ def spec_of_layout(layout: Layout) -> PartitionSpec:
 
 
 @lru_cache(maxsize=4096)
-def sharding_of_layout(mesh: Mesh, layout: Layout) -> NamedSharding:
+def sharding_of_layout(mesh: Mesh, layout: Layout) -> NamedSharding | SingleDeviceSharding:
     """The sharding of a layout; the same object each time, so that comparing it is quick."""
+    if mesh.axis_names == _ALONE:
+        return SingleDeviceSharding(mesh.devices.flat[0])
     return NamedSharding(mesh, spec_of_layout(layout))
+
+
+_ALONE = ("<one device>",)
+
+
+@lru_cache(maxsize=1024)
+def mesh_of_device(device: Device) -> Mesh:
+    """The mesh of a device that arrays are committed to."""
+    return Mesh([device], _ALONE)
 
 
 def axes_of_mesh(mesh: Mesh) -> DeviceAxes:
@@ -132,12 +143,13 @@ class ShardedExecutable:
         ]
 
 
-def _parts(x: Array, sharding: NamedSharding) -> Sequence[Array]:
+def _parts(x: Array, sharding: NamedSharding | SingleDeviceSharding) -> Sequence[Array]:
     """The parts of an array that is to be cut so."""
     x.block_until_ready()  # raises where it is deleted
     if type(x) is ShardedArray and x._sharding == sharding:
         return x._shards
-    return device_put(x, sharding)._shards
+    placed = device_put(x, sharding)
+    return placed._shards if type(placed) is ShardedArray else (placed,)
 
 
 # -- which program for which arguments ---------------------------------------------------------
@@ -216,13 +228,15 @@ def _own_mesh(closed: ClosedProgram, shardings: Sequence[Any]) -> Mesh:
     """
     named = [mesh for mesh in meshes_in(closed) if isinstance(mesh, Mesh)]
     given = [sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding)]
+    given += [mesh_of_device(s.device) for s in shardings if isinstance(s, SingleDeviceSharding)]
     first, *others = [*named, *given]
     for other in others:
         if other is not first and (other in named or other.device_tuple != first.device_tuple):
             raise ValueError(
                 "Received incompatible devices for jitted computation: arrays and shard_map must "
-                f"be on the same devices, but there are {first} with devices "
-                f"{first.device_ids.tolist()} and {other} with {other.device_ids.tolist()}"
+                f"be on the same devices, but there are devices {first.device_ids.tolist()} and "
+                f"{other.device_ids.tolist()} (of {first} and {other}). Bring the arrays together "
+                "by tetrax.device_put"
             )
     return first
 

@@ -13,7 +13,7 @@ from tetrax.runtime.devices import Device, is_local
 from tetrax.runtime.mesh import Mesh
 from tetrax.runtime.partition_spec import PartitionSpec
 from tetrax.runtime.placement import placed_array
-from tetrax.runtime.resharding import put_on_device
+from tetrax.runtime.resharding import commit, put_on_device
 from tetrax.runtime.sharded_array import ShardedArray, make_sharded
 from tetrax.runtime.shardings import (
     Index,
@@ -142,7 +142,7 @@ def _checked(
                 f"{part.aval.shape}. Shape of Array is {aval.str_short()} with sharding {sharding}"
             )
     if isinstance(sharding, SingleDeviceSharding):
-        return Array(parts[0]._value, aval, sharding.device)
+        return commit(Array(parts[0]._value, aval), sharding.device)
     return make_sharded(aval, sharding, [_strongly_typed(part) for part in parts])
 
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
+from tetrax.config import Scope, make_user_context
 from tetrax.runtime import devices as _devices
 from tetrax.runtime.devices import Device
 
@@ -157,10 +158,12 @@ class Mesh(_Grid, contextlib.ContextDecorator):
     def __enter__(self) -> Mesh:
         context.entered.append(context.physical)
         context.physical = self
+        context.changed()
         return self
 
     def __exit__(self, *exception: object) -> None:
         context.physical = context.entered.pop()
+        context.changed()
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """The mesh with some of its parts replaced."""
@@ -372,6 +375,9 @@ def _axis_types(owner: str, names: tuple, axis_types: Any) -> tuple[AxisType, ..
     return cast("tuple[AxisType, ...]", types)
 
 
+_meshes_in_force = make_user_context()
+
+
 class _Context(threading.local):
     """The meshes in force in this thread."""
 
@@ -382,6 +388,17 @@ class _Context(threading.local):
         # By `set_mesh`, and by it or `use_abstract_mesh`.
         self.concrete: Mesh = EMPTY_MESH
         self.abstract: AbstractMesh = EMPTY_ABSTRACT_MESH
+        self._scope: Scope | None = None
+
+    def changed(self) -> None:
+        """Let functions that were traced with other meshes in force be traced again."""
+        if self._scope is not None:
+            self._scope.__exit__()
+            self._scope = None
+        meshes = (self.physical, self.concrete, self.abstract)
+        if not all(mesh.empty for mesh in meshes):
+            self._scope = _meshes_in_force(meshes)
+            self._scope.__enter__()
 
 
 EMPTY_MESH = Mesh(np.empty((), dtype=object), ())

@@ -33,12 +33,14 @@ class set_mesh:
         self._mesh = mesh
         context.concrete = mesh
         context.abstract = EMPTY_ABSTRACT_MESH if mesh.empty else mesh.abstract_mesh
+        context.changed()
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, *exception: object) -> None:
         context.concrete, context.abstract = self._outer
+        context.changed()
 
 
 class use_abstract_mesh:
@@ -55,9 +57,11 @@ class use_abstract_mesh:
     def __enter__(self) -> None:
         self._outer.append(context.abstract)
         context.abstract = self.mesh
+        context.changed()
 
     def __exit__(self, *exception: object) -> None:
         context.abstract = self._outer.pop()
+        context.changed()
 
 
 def get_mesh() -> Mesh:

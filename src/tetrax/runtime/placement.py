@@ -11,7 +11,7 @@ from tetrax.runtime.array import Array, as_value
 from tetrax.runtime.devices import Device, devices
 from tetrax.runtime.mesh_context import current_mesh
 from tetrax.runtime.partition_spec import PartitionSpec
-from tetrax.runtime.resharding import put_on_device, put_on_sharding, renewed
+from tetrax.runtime.resharding import commit, put_on_sharding, renewed
 from tetrax.runtime.sharded_array import ShardedArray
 from tetrax.runtime.shardings import NamedSharding, Sharding
 from tetrax.tracing.trace import Tracer
@@ -94,7 +94,7 @@ def _put(leaf: Any, target: Device | Sharding | None) -> Any:
 def placed_array(array: Array, target: Device | Sharding) -> Array:
     """The array on a device or laid out as a sharding says."""
     if isinstance(target, Device):
-        return put_on_device(array, target)
+        return commit(array, target)
     return put_on_sharding(array, target)
 
 

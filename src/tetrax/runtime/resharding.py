@@ -14,7 +14,7 @@ import numpy as np
 from tetrax import errors
 from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.runtime.array import Array
-from tetrax.runtime.devices import Device
+from tetrax.runtime.devices import Device, devices
 from tetrax.runtime.sharded_array import ShardedArray, make_sharded, whole_if_known
 from tetrax.runtime.shardings import (
     Index,
@@ -32,7 +32,7 @@ _Pieces = Sequence[tuple[_Box, np.ndarray]]
 def put_on_sharding(array: Array, sharding: Sharding) -> Array:
     """The array laid out as the sharding says. Raises ValueError if it does not fit the shape."""
     if isinstance(sharding, SingleDeviceSharding):
-        return put_on_device(array, sharding.device)
+        return commit(array, sharding.device)
     sharding.check_compatible_aval(array.aval.shape)
     if isinstance(array, ShardedArray):
         if array._sharding == sharding:
@@ -41,8 +41,20 @@ def put_on_sharding(array: Array, sharding: Sharding) -> Array:
     return _cut(array, sharding)
 
 
+def commit(array: Array, device: Device) -> Array:
+    """The whole array, committed to one device.
+
+    On other devices than the first it is a `ShardedArray` of one part, so that the quick ways of
+    calling programs, which run on the first device, do not take it.
+    """
+    part = put_on_device(array, device)
+    if device is devices()[0]:
+        return part
+    return make_sharded(array.aval, SingleDeviceSharding(device), [part])
+
+
 def put_on_device(array: Array, device: Device) -> Array:
-    """The whole array, committed to one device."""
+    """The part of an array that one device has, where it has all of it."""
     if type(array) is Array and array._placed is device:
         return array
     return Array(array._value, array.aval, device)

@@ -15,7 +15,7 @@ from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.runtime.array import Array, is_deleted_owner, late_slot
 from tetrax.runtime.devices import Device
 from tetrax.runtime.shard import Shard
-from tetrax.runtime.shardings import Sharding, shard_layout
+from tetrax.runtime.shardings import Sharding, SingleDeviceSharding, shard_layout
 
 
 class ShardedArray(Array):
@@ -48,7 +48,8 @@ class ShardedArray(Array):
 
     @property
     def device(self) -> Any:
-        return self._sharding
+        sharding = self._sharding
+        return sharding.device if isinstance(sharding, SingleDeviceSharding) else sharding
 
     def devices(self) -> set[Device]:
         return set(self._sharding.device_set)
