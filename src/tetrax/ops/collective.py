@@ -43,6 +43,8 @@ class Collective(Primitive):
     """Base: `axes` or `axis_name` in the parameters names what the operation works across."""
 
     is_pure = True
+    # What devices do, for reports; "" where they exchange nothing.
+    kind = ""
 
     def names(self, params: dict) -> tuple[Any, ...]:
         return names_of(params["axes"] if "axes" in params else params["axis_name"])
@@ -62,6 +64,7 @@ def _positional_shift(axes: Sequence[Any], dim: int) -> tuple[Any, ...]:
 class AllReduce(Collective):
     """Reduce across named axes (and positional ones); the result is the same for all."""
 
+    kind = "all_reduce"
     multiple_results = True
 
     def __init__(self, operation: str, reduce: Callable[[Any, Sequence[int]], Any]) -> None:
@@ -208,6 +211,8 @@ axis_index_p = AxisIndex("axis_index")
 class AllGather(Collective):
     """The values of all along a new axis (or, `tiled`, along an old one)."""
 
+    kind = "all_gather"
+
     def shape(
         self, x, *, axis_name, axis_size, all_gather_dimension, tiled, axis_index_groups=None
     ):
@@ -253,6 +258,8 @@ class AllGather(Collective):
 
 class PsumScatter(Collective):
     """The sum of all, each keeping its own part along `scatter_dimension`."""
+
+    kind = "reduce_scatter"
 
     def shape(self, x, *, axis_name, axis_size, scatter_dimension, tiled, axis_index_groups=None):
         shape = list(x.shape)
@@ -303,6 +310,8 @@ psum_scatter_p = PsumScatter("reduce_scatter")
 class Ppermute(Collective):
     """Values move along pairs (source, destination); who is no destination gets zeros."""
 
+    kind = "permute"
+
     def shape(self, x, *, axis_name, perm):
         return x
 
@@ -340,6 +349,8 @@ ppermute_p = Ppermute("ppermute")
 
 class AllToAll(Collective):
     """Split along one axis, send part i to device i, stack what arrives along another."""
+
+    kind = "all_to_all"
 
     def shape(self, x, *, axis_name, axis_size, split_axis, concat_axis, tiled, **params):
         shape = list(x.shape)

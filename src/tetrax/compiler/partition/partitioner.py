@@ -19,7 +19,7 @@ from tetrax.compiler.partition.report import Report
 from tetrax.compiler.partition.reshard import reshard
 from tetrax.ir.layout import Factors, Layout, is_whole, whole_layout
 from tetrax.ir.program import ClosedProgram, Equation, Literal, Var
-from tetrax.ops.collective import pmax_p, pmin_p, psum_p
+from tetrax.ops.collective import Collective, pmax_p, pmin_p, psum_p
 from tetrax.tracing.source import inherit_source
 from tetrax.tracing.value import get_aval
 
@@ -148,6 +148,8 @@ class Partitioner:
             handler = self._handlers.get(type(described))
             if handler is not None:
                 return handler(self, eqn, described, operands)
+        if isinstance(eqn.primitive, Collective) and eqn.primitive.kind:
+            self._note_collective(eqn.primitive, eqn.params, operands)
         if all(is_whole(x.layout) for x in operands) and wanted.keys().isdisjoint(eqn.outvars):
             self.demands.done_by_all(eqn)
             return self.whole(eqn, operands)
@@ -160,6 +162,19 @@ class Partitioner:
             gathered = [self.reshard(x, whole_layout(x.aval.ndim), reason) for x in operands]
             return self.whole(eqn, gathered)
         return self._parts(eqn, operands, factors, wanted)
+
+    def _note_collective(
+        self, primitive: Collective, params: dict, operands: Sequence[Placed]
+    ) -> None:
+        """A collective of a program that is that of one device already."""
+        groups = params.get("axis_index_groups")
+        names = tuple(name for name in primitive.names(params) if name in self.axes.names)
+        size = len(groups[0]) if groups else self.axes.product(names)
+        for x in operands:
+            aval = get_aval(x.value)
+            if primitive.kind == "all_gather":
+                aval = aval.update(shape=(size, *aval.shape))
+            self.report.add(primitive.kind, names, size, aval, "the program asks for it")
 
     def whole(self, eqn: Equation, operands: Sequence[Placed]) -> list[Placed]:
         """All devices do the same."""
