@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tetrax.compiler.cpu.emit_folds import WIDENED, identity
+from tetrax.compiler.cpu.emit_fold_steps import WIDENED, identity
 from tetrax.compiler.cpu.schedule_folds import (
     NewBuffer,
     is_long_sum,

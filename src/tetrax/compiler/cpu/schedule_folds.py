@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tetrax.compiler.cpu.emit_folds import WIDENED, identity
+from tetrax.compiler.cpu.emit_fold_steps import WIDENED, identity
 from tetrax.compiler.cpu.schedule_cost import Cost
 from tetrax.compiler.cpu.schedule_rewrite import substituter
 from tetrax.compiler.cpu.vectorise import all_loads
