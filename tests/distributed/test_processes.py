@@ -57,6 +57,12 @@ def test_who_was_killed_is_named_though_the_launcher_kills_all(how):
     check_killed(ended.err)
 
 
+def test_who_ends_before_initialize_keeps_nobody_waiting():
+    ended = launch(3, "absent.py")
+    assert ended.code != 0 and "tried" not in ended.out
+    assert "before they have called `distributed.initialize`, these have ended: 2" in ended.err
+
+
 @pytest.mark.slow
 def test_killed_at_random_moments():
     moments = random.Random(7)

@@ -2,6 +2,11 @@
 
 Each process runs the same program and calls `initialize` first; from then on the devices of all are
 known in each. Data travels by MPI.
+
+When a process ends before the others, whoever waits for it raises `errors.ProcessError`, which says
+which process that was, how it ended and what the others were waiting in. Launchers kill what is
+left soon after; errors are written before. A good end of all processes is waited for at the end of
+each; a program in which one has failed never ends with the code 0.
 """
 
 from __future__ import annotations
@@ -43,7 +48,8 @@ def initialize(
         num_processes: how many processes there are.
         process_id: which of them this one is.
         local_device_ids: accepted for JAX's sake; every device of a process is its own.
-        cluster_detection_method: "deactivate" to ignore the launcher; then `num_processes` is 1.
+        cluster_detection_method: "mpi4py" to use MPI in any case, "deactivate" to ignore the
+            launcher; then `num_processes` is 1.
         initialization_timeout: seconds to wait for the other processes.
         heartbeat_timeout_seconds: accepted for JAX's sake: the end of a process is seen at once.
         shutdown_timeout_seconds: seconds that the end of a program waits for the others' ends.
@@ -60,7 +66,9 @@ def initialize(
     _check_numbers(num_processes, process_id)
     devices.check_unused()
     count = devices.configured_count()
-    if cluster_detection_method != "deactivate" and mpi.launched():
+    if cluster_detection_method == "mpi4py" or (
+        cluster_detection_method != "deactivate" and mpi.launched()
+    ):
         world = processes.begin(count, initialization_timeout)
         _check_agreement(world, num_processes, process_id)
     elif num_processes == 1:

@@ -17,11 +17,9 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from tetrax.errors import ProcessError
+from tetrax.runtime import mpi_start
 
 T = TypeVar("T")
-
-RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
-"""What launchers of MPI programs (mpiexec, srun) tell each process."""
 
 _MOST_INT = 2**31 - 1
 
@@ -46,11 +44,14 @@ class Mpi:
 
 def launched() -> bool:
     """Whether a launcher of MPI programs has started this process."""
-    return any(name in os.environ for name in RANK_VARIABLES)
+    return any(name in os.environ for name in mpi_start.RANK_VARIABLES)
 
 
-def load() -> Mpi:
-    """Begin MPI. Raises ImportError without mpi4py, ProcessError where MPI lacks something."""
+def load(seconds: float) -> Mpi:
+    """Begin MPI, within so many seconds.
+
+    Raises ImportError without mpi4py, ProcessError where MPI lacks something.
+    """
     there = "mpi4py.MPI" in sys.modules
     try:
         package = importlib.import_module("mpi4py")
@@ -62,7 +63,10 @@ def load() -> Mpi:
     if not there:
         # MPI_Finalize waits for every process, also for those that have died.
         package.rc.finalize = False
+        package.rc.initialize = False
     module = importlib.import_module("mpi4py.MPI")
+    if not module.Is_initialized():
+        mpi_start.begin(module, seconds)
     if module.Query_thread() != module.THREAD_MULTIPLE:
         raise ProcessError(
             "Exchanges between processes are made by several threads, which this MPI was not told "

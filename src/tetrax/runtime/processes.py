@@ -247,7 +247,7 @@ def group(ranks: Sequence[int], channel: int = 0) -> ProcessGroup:
 
 def begin(devices: int, seconds: float) -> World:
     """Meet the other processes that the launcher has started; `devices` is what this one has."""
-    library = mpi.load()
+    library = mpi.load(seconds)
     module = library.module
 
     def meet() -> tuple[Any, list[Member]]:
