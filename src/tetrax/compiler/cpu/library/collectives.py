@@ -4,6 +4,8 @@ All take the device's record, the partition into groups, the site, an operand an
 answer 0, or 1 where the meeting does not come about:
 
     tetrax_all_reduce_OP_TYPE(..., i64 count)      the result is the reduction of all operands
+    tetrax_all_reduce_many_OP_TYPE(..., i64 entries)   the same of several arrays at one meeting: the
+                                                   operand is a table of operand, result and count
     tetrax_reduce_scatter_OP_TYPE(..., i64 count)  that of block `rank` of all operands
     tetrax_all_gather(..., i64 bytes)              block m is the operand of member m
     tetrax_all_to_all(..., i64 bytes)              block m is block `rank` of the operand of m
@@ -31,6 +33,7 @@ BLOCK = 4096
 """Bytes that are reduced at a time: they stay in the first-level cache."""
 
 REDUCTIONS = ("sum", "max", "min")
+REDUCTION_KINDS = ("all_reduce", "all_reduce_many", "reduce_scatter")
 
 REDUCED_TYPES = (F32, F64, I8, I16, I32, I64, U8, U16, U32, U64)
 """The types that are reduced as they are; others are converted before and after."""
@@ -42,7 +45,7 @@ def reduction_symbols(type: ScalarType) -> tuple[str, ...]:
     """What the module of reductions of a type exports."""
     return tuple(
         f"tetrax_{kind}_{operation}_{type.name}"
-        for kind in ("all_reduce", "reduce_scatter")
+        for kind in REDUCTION_KINDS
         for operation in REDUCTIONS
     )
 
@@ -54,7 +57,7 @@ def exchange_module(target: Target) -> str:
 
 def reduction_module(type: ScalarType, target: Target) -> str:
     """The LLVM module of the reductions of one type."""
-    return filled(reduction_text(type, target, _ALL))
+    return filled(reduction_text(type, target, _ALL + ONE).replace("$SPREAD$", ""))
 
 
 def reduction_text(type: ScalarType, target: Target, routines: str) -> str:
@@ -180,14 +183,34 @@ define internal ptr @result(ptr %group, i64 %member) alwaysinline nounwind {
   ret ptr %result
 }
 
+; the addresses in a column of an entry of the tables that members came with
+define internal void @column(ptr %group, i64 %size, i64 %entry, i64 %column, ptr %list) nounwind {
+entry_block:
+  %words = mul i64 %entry, 3
+  %at = add i64 %words, %column
+  br label %turn
+turn:
+  %member = phi i64 [ 0, %entry_block ], [ %next, %turn ]
+  %table = call ptr @operand(ptr %group, i64 %member)
+  %place = getelementptr ptr, ptr %table, i64 %at
+  %address = load ptr, ptr %place, align 8
+  %target = getelementptr ptr, ptr %list, i64 %member
+  store ptr %address, ptr %target, align 8
+  %next = add i64 %member, 1
+  %more = icmp slt i64 %next, %size
+  br i1 %more, label %turn, label %leave
+leave:
+  ret void
+}
+
 ; whether all results begin at a cache line
-define internal i1 @aligned(ptr %group, i64 %size) nounwind {
+define internal i1 @aligned(ptr %results, i64 %size) nounwind {
 entry:
   br label %turn
 turn:
   %member = phi i64 [ 0, %entry ], [ %next, %turn ]
   %bits = phi i64 [ 0, %entry ], [ %both, %turn ]
-  %result = call ptr @result(ptr %group, i64 %member)
+  %result = call ptr @listed(ptr %results, i64 1, i64 %member)
   %address = ptrtoint ptr %result to i64
   %both = or i64 %bits, %address
   %next = add i64 %member, 1
@@ -353,12 +376,13 @@ leave:
 }
 
 ; copy a block to the results of all, from element %at on, without reading what was there
-define internal void @stream_$OP$(ptr %group, i64 %size, ptr %block, i64 %at, i64 %count) nounwind {
+define internal void @stream_$OP$(ptr %results, i64 %size, ptr %block, i64 %at, i64 %count)
+    nounwind {
 entry:
   br label %member_head
 member_head:
   %member = phi i64 [ 0, %entry ], [ %member_next, %rest_done ]
-  %result = call ptr @result(ptr %group, i64 %member)
+  %result = call ptr @listed(ptr %results, i64 1, i64 %member)
   %target = getelementptr $TYPE$, ptr %result, i64 %at
   %whole = and i64 %count, -$LANES$
   br label %head
@@ -436,12 +460,27 @@ split:
 
 """
 
-_ALL = """
-define i32 @tetrax_all_reduce_$OP$_$NAME$(ptr %device, i64 %partition, i64 %site,
+# One array as a table of one entry.
+ONE = """
+define i32 @tetrax_$SPREAD$all_reduce_$OP$_$NAME$(ptr %device, i64 %partition, i64 %site,
     ptr %send, ptr %recv, i64 %count) nounwind {
+  %table = alloca [3 x i64], align 8
+  %second = getelementptr ptr, ptr %table, i64 1
+  %third = getelementptr i64, ptr %table, i64 2
+  store ptr %send, ptr %table, align 8
+  store ptr %recv, ptr %second, align 8
+  store i64 %count, ptr %third, align 8
+  %status = call i32 @tetrax_$SPREAD$all_reduce_many_$OP$_$NAME$(ptr %device, i64 %partition,
+      i64 %site, ptr %table, ptr null, i64 1)
+  ret i32 %status
+}
+"""
+
+_ALL = """
+define i32 @tetrax_all_reduce_many_$OP$_$NAME$(ptr %device, i64 %partition, i64 %site,
+    ptr %table, ptr %unused, i64 %entries) nounwind {
 entry:
-  %block = alloca [$BLOCK$ x i8], align 64
-  %status = call i32 @enter(ptr %device, i64 %partition, i64 %site, ptr %send, ptr %recv)
+  %status = call i32 @enter(ptr %device, i64 %partition, i64 %site, ptr %table, ptr null)
   %failed = icmp ne i32 %status, 0
   br i1 %failed, label %refuse, label %go
 refuse:
@@ -450,7 +489,35 @@ go:
   %group = call ptr @group(ptr %device, i64 %partition)
   %rank = call i64 @rank(ptr %device, i64 %partition)
   %size = call i64 @size(ptr %group)
-  %operands = call ptr @operands(ptr %group)
+  ; where the operands of all are, then where their results are
+  %both = mul i64 %size, 2
+  %operands = alloca ptr, i64 %both, align 8
+  %results = getelementptr ptr, ptr %operands, i64 %size
+  br label %head
+head:
+  %index = phi i64 [ 0, %go ], [ %following, %body ]
+  %more = icmp slt i64 %index, %entries
+  br i1 %more, label %body, label %done
+body:
+  call void @column(ptr %group, i64 %size, i64 %index, i64 0, ptr %operands)
+  call void @column(ptr %group, i64 %size, i64 %index, i64 1, ptr %results)
+  %words = mul i64 %index, 3
+  %at = add i64 %words, 2
+  %place = getelementptr i64, ptr %table, i64 %at
+  %count = load i64, ptr %place, align 8
+  call void @share_$OP$(ptr %operands, ptr %results, i64 %rank, i64 %size, i64 %count)
+  %following = add i64 %index, 1
+  br label %head
+done:
+  %after = call i32 @leave(ptr %device, i64 %partition, i64 %site)
+  ret i32 %after
+}
+
+; reduce the own part of an array of all members, and write it to the results of all
+define internal void @share_$OP$(ptr %operands, ptr %results, i64 %rank, i64 %size, i64 %count)
+    nounwind {
+entry:
+  %block = alloca [$BLOCK$ x i8], align 64
   ; parts are whole cache lines
   %rounded = add i64 %count, $LINE$
   %lines_up = sub i64 %rounded, 1
@@ -467,37 +534,36 @@ go:
   %all_elements = mul i64 %count, %size
   %all_bytes = mul i64 %all_elements, $SIZE$
   %large = icmp sgt i64 %all_bytes, $CACHED$
-  %aligned = call i1 @aligned(ptr %group, i64 %size)
+  %aligned = call i1 @aligned(ptr %results, i64 %size)
   %past_caches = and i1 %large, %aligned
   br label %blocks
 blocks:
-  %at = phi i64 [ %start, %go ], [ %at_next, %shared ]
+  %at = phi i64 [ %start, %entry ], [ %at_next, %shared ]
   %more = icmp slt i64 %at, %end
   br i1 %more, label %one, label %done
 one:
   %left = sub i64 %end, %at
   %fits = icmp slt i64 %left, $ELEMENTS$
   %now = select i1 %fits, i64 %left, i64 $ELEMENTS$
-  call void @tree_$OP$(ptr %operands, i64 4, i64 0, i64 %size, i64 %at, i64 %now, ptr %block)
+  call void @tree_$OP$(ptr %operands, i64 1, i64 0, i64 %size, i64 %at, i64 %now, ptr %block)
   %bytes = mul i64 %now, $SIZE$
-  br i1 %past_caches, label %stream, label %share
+  br i1 %past_caches, label %stream, label %copy
 stream:
-  call void @stream_$OP$(ptr %group, i64 %size, ptr %block, i64 %at, i64 %now)
+  call void @stream_$OP$(ptr %results, i64 %size, ptr %block, i64 %at, i64 %now)
   br label %shared
-share:
-  %member = phi i64 [ 0, %one ], [ %next, %share ]
-  %result = call ptr @result(ptr %group, i64 %member)
+copy:
+  %member = phi i64 [ 0, %one ], [ %next, %copy ]
+  %result = call ptr @listed(ptr %results, i64 1, i64 %member)
   %target = getelementptr $TYPE$, ptr %result, i64 %at
   call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %block, i64 %bytes, i1 false)
   %next = add i64 %member, 1
   %others = icmp slt i64 %next, %size
-  br i1 %others, label %share, label %shared
+  br i1 %others, label %copy, label %shared
 shared:
   %at_next = add i64 %at, %now
   br label %blocks
 done:
-  %after = call i32 @leave(ptr %device, i64 %partition, i64 %site)
-  ret i32 %after
+  ret void
 }
 
 define i32 @tetrax_reduce_scatter_$OP$_$NAME$(ptr %device, i64 %partition, i64 %site,

@@ -14,7 +14,13 @@ group, that is the tree over all, so its bits don't depend on how devices are sp
 
 from __future__ import annotations
 
-from tetrax.compiler.cpu.library.collectives import REDUCTIONS, filled, reduction_text
+from tetrax.compiler.cpu.library.collectives import (
+    ONE,
+    REDUCTION_KINDS,
+    REDUCTIONS,
+    filled,
+    reduction_text,
+)
 from tetrax.compiler.cpu.target import Target
 from tetrax.ir.kernel_types import ScalarType
 
@@ -29,7 +35,7 @@ def spread_symbols(type: ScalarType) -> tuple[str, ...]:
     """What the module of reductions of a type exports."""
     return tuple(
         f"tetrax_spread_{kind}_{operation}_{type.name}"
-        for kind in ("all_reduce", "reduce_scatter")
+        for kind in REDUCTION_KINDS
         for operation in REDUCTIONS
     )
 
@@ -41,7 +47,8 @@ def spread_module(target: Target) -> str:
 
 def spread_reduction_module(type: ScalarType, target: Target) -> str:
     """The LLVM module of the reductions of one type."""
-    return filled(_HEAD + reduction_text(type, target, _REDUCTIONS))
+    text = reduction_text(type, target, _REDUCTIONS + ONE)
+    return filled(_HEAD + text.replace("$SPREAD$", "spread_"))
 
 
 def _for(name: str, count: str, body: str) -> str:
@@ -425,9 +432,10 @@ leave:
 }
 """
     + _routine(
-        "all_reduce_$OP$_$NAME$",
-        "count",
-        """  %first_block = call i64 @part_$OP$(i64 %count, i64 %processes)
+        "all_reduce_many_$OP$_$NAME$",
+        "entries",
+        """  %first_count = call i64 @total_$OP$(ptr %send, i64 %entries)
+  %first_block = call i64 @part_$OP$(i64 %first_count, i64 %processes)
   %first_padded = mul i64 %first_block, %processes
   %two = mul i64 %first_padded, 2
   %elements = add i64 %two, %first_block
@@ -436,24 +444,17 @@ leave:
         + _stage("%stage_bytes")
         + """
   ; what is behind the elements is exchanged too
-  %behind = sub i64 %first_padded, %count
+  %behind = sub i64 %first_padded, %first_count
   %behind_bytes = mul i64 %behind, $SIZE$
-  %end_of_sum = getelementptr $TYPE$, ptr %own_stage, i64 %count
+  %end_of_sum = getelementptr $TYPE$, ptr %own_stage, i64 %first_count
   call void @llvm.memset.p0.i64(ptr %end_of_sum, i8 0, i64 %behind_bytes, i1 false)""",
-        """  %block = call i64 @part_$OP$(i64 %count, i64 %processes)
+        """  %count = call i64 @total_$OP$(ptr %send, i64 %entries)
+  %block = call i64 @part_$OP$(i64 %count, i64 %processes)
   %padded = mul i64 %block, %processes
   %arrived = getelementptr $TYPE$, ptr %stage, i64 %padded
   %sum = getelementptr $TYPE$, ptr %arrived, i64 %padded
   %block_bytes = mul i64 %block, $SIZE$
-  %part = call i64 @part_$OP$(i64 %count, i64 %members)
-  %start = mul i64 %slot, %part
-  %end_full = add i64 %start, %part
-  %short = icmp slt i64 %end_full, %count
-  %end = select i1 %short, i64 %end_full, i64 %count
-  %length = sub i64 %end, %start
-  %own = getelementptr $TYPE$, ptr %stage, i64 %start
-  %operands = call ptr @operands(ptr %group)
-  call void @reduce_$OP$(ptr %operands, i64 4, i64 %members, i64 %start, i64 %length, ptr %own)"""
+  call void @fill_$OP$(ptr %group, ptr %send, i64 %entries, i64 %slot, i64 %members, ptr %stage)"""
         + _meet(1)
         + _leader(
             "swap",
@@ -482,9 +483,84 @@ swapped:
         )
         + _meet(2)
         + """
-  %bytes = mul i64 %count, $SIZE$
-  call void @llvm.memcpy.p0.p0.i64(ptr %recv, ptr %stage, i64 %bytes, i1 false)""",
+  call void @spill_$OP$(ptr %send, i64 %entries, ptr %stage)""",
     )
+    + """
+; the elements of all entries of a table
+define internal i64 @total_$OP$(ptr %table, i64 %entries) nounwind {
+entry:
+  br label %turn
+turn:
+  %at = phi i64 [ 0, %entry ], [ %next, %turn ]
+  %sum = phi i64 [ 0, %entry ], [ %grown, %turn ]
+  %words = mul i64 %at, 3
+  %word = add i64 %words, 2
+  %place = getelementptr i64, ptr %table, i64 %word
+  %count = load i64, ptr %place, align 8
+  %grown = add i64 %sum, %count
+  %next = add i64 %at, 1
+  %more = icmp slt i64 %next, %entries
+  br i1 %more, label %turn, label %leave
+leave:
+  ret i64 %grown
+}
+
+; the own part of the sum of the members here of each entry, one entry after another
+define internal void @fill_$OP$(ptr %group, ptr %table, i64 %entries, i64 %slot, i64 %members,
+    ptr %stage) nounwind {
+entry:
+  %operands = alloca ptr, i64 %members, align 8
+  br label %turn
+turn:
+  %at = phi i64 [ 0, %entry ], [ %next, %turn ]
+  %offset = phi i64 [ 0, %entry ], [ %offset_next, %turn ]
+  call void @column(ptr %group, i64 %members, i64 %at, i64 0, ptr %operands)
+  %words = mul i64 %at, 3
+  %word = add i64 %words, 2
+  %place = getelementptr i64, ptr %table, i64 %word
+  %count = load i64, ptr %place, align 8
+  %part = call i64 @part_$OP$(i64 %count, i64 %members)
+  %start = mul i64 %slot, %part
+  %end_full = add i64 %start, %part
+  %short = icmp slt i64 %end_full, %count
+  %end = select i1 %short, i64 %end_full, i64 %count
+  %length = sub i64 %end, %start
+  %own = add i64 %offset, %start
+  %target = getelementptr $TYPE$, ptr %stage, i64 %own
+  call void @reduce_$OP$(ptr %operands, i64 1, i64 %members, i64 %start, i64 %length, ptr %target)
+  %offset_next = add i64 %offset, %count
+  %next = add i64 %at, 1
+  %more = icmp slt i64 %next, %entries
+  br i1 %more, label %turn, label %leave
+leave:
+  ret void
+}
+
+; the sums to the results of a table
+define internal void @spill_$OP$(ptr %table, i64 %entries, ptr %stage) nounwind {
+entry:
+  br label %turn
+turn:
+  %at = phi i64 [ 0, %entry ], [ %next, %turn ]
+  %offset = phi i64 [ 0, %entry ], [ %offset_next, %turn ]
+  %words = mul i64 %at, 3
+  %second = add i64 %words, 1
+  %third = add i64 %words, 2
+  %result_place = getelementptr ptr, ptr %table, i64 %second
+  %place = getelementptr i64, ptr %table, i64 %third
+  %result = load ptr, ptr %result_place, align 8
+  %count = load i64, ptr %place, align 8
+  %bytes = mul i64 %count, $SIZE$
+  %source = getelementptr $TYPE$, ptr %stage, i64 %offset
+  call void @llvm.memcpy.p0.p0.i64(ptr %result, ptr %source, i64 %bytes, i1 false)
+  %offset_next = add i64 %offset, %count
+  %next = add i64 %at, 1
+  %more = icmp slt i64 %next, %entries
+  br i1 %more, label %turn, label %leave
+leave:
+  ret void
+}
+"""
     + _routine(
         "reduce_scatter_$OP$_$NAME$",
         "count",
