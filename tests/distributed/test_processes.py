@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.distributed.launch import launch
+from tests.distributed.launch import PROGRAMS, launch
 
 KEEP_OTHERS = ("-disable-auto-cleanup",)
 """Lets mpiexec leave the other processes alone when one has ended with a code."""
@@ -26,6 +26,16 @@ def test_working_together():
     ended = launch(2, "together.py")
     assert ended.code == 0, ended.err
     assert all(f"together done {rank}" in ended.out for rank in range(2)), ended.out
+
+
+def test_bits_do_not_depend_on_how_devices_lie_in_processes():
+    program = PROGRAMS / "spread.py"
+    alone = run_alone(program.read_text())
+    assert alone.returncode == 0 and alone.stdout.startswith("digest "), alone.stderr
+    for count in (2, 4):
+        ended = launch(count, program.name)
+        assert ended.code == 0, ended.err
+        assert ended.out == alone.stdout
 
 
 def errors_of(err: str) -> list[str]:
