@@ -180,6 +180,7 @@ def _start_reporter(world: World) -> None:
         "mutex": records.MUTEX,
         "waiting": records.WAITING,
         "kinds": list(records.kind_names.values()),
+        "litter": _shared_files(),
         "members": [[rank, *_named(world, rank)] for rank in sorted(world.seen)],
     }
     script = Path(__file__).with_name("process_reporter.py")
@@ -195,6 +196,15 @@ def _start_reporter(world: World) -> None:
     except OSError:
         return  # programs run without it
     reporter.returncode = 0  # nobody waits for it: it ends after this process
+
+
+def _shared_files() -> list[str]:
+    """Files in memory by which MPICH's processes meet: only `MPI_Finalize` removes them."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return []
+    return sorted({line[line.index("/") :] for line in lines if "/dev/shm/mpich_shm_" in line})
 
 
 def _named(world: World, rank: int) -> tuple[int, str]:

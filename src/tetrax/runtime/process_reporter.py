@@ -2,12 +2,13 @@
 
 Launchers of MPI programs kill all processes as soon as one has been killed, so none of them could
 say why. This one is not the launcher's. It sleeps until a process ends, writes a line where that
-was unexpected, and ends with the last of them. It runs this file alone, without the package: what
-it must know is told as JSON (`process_exit.py`).
+was unexpected, and ends with the last of them, whose litter it removes. It runs this file alone,
+without the package: what it must know is told as JSON (`process_exit.py`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -46,6 +47,14 @@ def main() -> None:
             thread.join(max(0.0, begun + _INTERVAL - time.monotonic()))
         if not threads:
             time.sleep(_INTERVAL)
+    _remove(told["litter"])
+
+
+def _remove(files: list[str]) -> None:
+    """Remove what MPI has left in memory, now that all processes of this host have ended."""
+    for file in files:
+        with contextlib.suppress(OSError):
+            os.unlink(file)
 
 
 def _is_there(pid: int) -> bool:
