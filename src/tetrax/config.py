@@ -321,6 +321,13 @@ class Config:
     default_prng_impl = Flag(
         "threefry2x32", _text, "Random number generator of keys that name none.", traced=True
     )
+    overlap_collectives = Flag(
+        "auto",
+        _choice("auto", "always", "never"),
+        "Whether sums over devices go on beside the work: 'auto' does it between processes.",
+        traced=True,
+        jax_name="",
+    )
     random_seed_offset = Flag(0, _integer, "Added to every seed.", traced=True)
 
     # Looking for mistakes.

@@ -95,6 +95,8 @@ class Meetings:
     processes: tuple[int, ...] = ()
     partitions: list[Groups] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
+    # Partitions of shadows, which do collectives beside the work.
+    shadows: set[int] = field(default_factory=set)
 
     def axis(self, name: Any) -> int:
         return self.axes.index(name)
@@ -102,9 +104,21 @@ class Meetings:
     def partition(self, names: Sequence[Any], parts: Groups | None) -> int:
         """The number of the partition into groups along `names`."""
         groups = self.axes.groups(names, parts)
-        if groups not in self.partitions:
-            self.partitions.append(groups)
-        return self.partitions.index(groups)
+        for number, known in enumerate(self.partitions):
+            if known == groups and number not in self.shadows:
+                return number
+        self.partitions.append(groups)
+        return len(self.partitions) - 1
+
+    def of_shadows(self, partition: int) -> int:
+        """The partition of the devices' shadows that is like one of devices."""
+        groups = self.partitions[partition]
+        for number in self.shadows:
+            if self.partitions[number] == groups:
+                return number
+        self.partitions.append(groups)
+        self.shadows.add(len(self.partitions) - 1)
+        return len(self.partitions) - 1
 
     def is_spread(self, partition: int) -> bool:
         """Whether devices of one group are in several processes."""

@@ -60,11 +60,16 @@ class DeviceRecords:
             raise ValueError(f"{count} devices in one process; at most {MOST_DEVICES}")
         self._meetings = meetings
         self._launch = memory.take(layout.LAUNCH_WORDS["END"])
-        device_list = memory.take(count)
+        device_list = memory.take(2 * count)
         table = code.inputs + code.outputs + code.constants + 1
         words = layout.DEVICE_WORDS["MEMBERSHIPS"] + 2 * len(meetings.partitions)
         self._devices = {
             position: (memory.take(words), memory.take(table)) for position in positions
+        }
+        ring = layout.RING_WORDS["REQUESTS"] + 8 * layout.REQUESTS
+        self._shadows = {
+            position: (memory.take(words), memory.take(ring))
+            for position in (positions if meetings.shadows else ())
         }
         groups = [
             (
@@ -86,7 +91,13 @@ class DeviceRecords:
         self._fill_launch(code, count, device_list, len(groups), group_list)
         for index, (position, (place, own_table)) in enumerate(self._devices.items()):
             self._words[device_list + index] = self._address(place)
-            self._fill_device(place, position, own_table)
+            self._fill_device(place, position, TABLE=self._address(own_table))
+        for index, (position, (place, ring)) in enumerate(self._shadows.items()):
+            self._words[device_list + count + index] = self._address(place)
+            self._fill_device(place, position, RING=self._address(ring))
+            device, _ = self._devices[position]
+            self._set(device, layout.DEVICE_WORDS, SHADOW=self._address(place))
+            self._set(place, layout.DEVICE_WORDS, SHADOW=self._address(device))
         # What exchanges with other processes must live as long as the records.
         self._held: list[Any] = []
         for index, (number, group, place, tables) in enumerate(groups):
@@ -112,6 +123,7 @@ class DeviceRecords:
             self._launch,
             layout.LAUNCH_WORDS,
             DEVICES=count,
+            PARTICIPANTS=count + len(self._shadows),
             ENTRY=code.entry,
             CONTEXT=code.context,
             INPUTS=code.inputs,
@@ -126,13 +138,13 @@ class DeviceRecords:
             DEVICE_LIST=self._address(device_list),
         )
 
-    def _fill_device(self, place: int, position: int, table: int) -> None:
+    def _fill_device(self, place: int, position: int, **values: int) -> None:
         self._set(
             place,
             layout.DEVICE_WORDS,
             LAUNCH=self.address,
             INDEX=position,
-            TABLE=self._address(table),
+            **values,
         )
         coordinates = self._meetings.axes.coordinates(position)
         first = place + layout.DEVICE_WORDS["COORDINATES"]
@@ -142,21 +154,28 @@ class DeviceRecords:
     def _fill_group(self, number: int, group: Sequence[int], place: int, tables: int) -> None:
         here = [position for position in group if position in self._devices]
         self._set(place, layout.GROUP_WORDS, SIZE=len(here))
+        records = self._shadows if number in self._meetings.shadows else self._devices
         for slot, position in enumerate(here):
-            device, _ = self._devices[position]
+            device, _ = records[position]
             self._words[place + layout.GROUP_WORDS["MEMBERS"] + 4 * slot] = self._address(device)
             membership = device + layout.DEVICE_WORDS["MEMBERSHIPS"] + 2 * number
             self._words[membership : membership + 2] = self._address(place), slot
         if len(here) < len(group):
-            self._fill_spread_group(group, place, tables)
+            shift = MOST_DEVICES if number in self._meetings.shadows else 0
+            self._fill_spread_group(group, place, tables, shift)
 
-    def _fill_spread_group(self, group: Sequence[int], place: int, tables: int) -> None:
-        """What native code must know of a group with members in other processes."""
+    def _fill_spread_group(self, group: Sequence[int], place: int, tables: int, shift: int) -> None:
+        """What native code must know of a group with members in other processes.
+
+        Groups that may exchange at the same time do so on different channels; `shift` keeps those
+        of devices and of shadows apart.
+        """
         home = self._meetings.processes
         members = spread_members(group, home)
         ordinals = [self._ordinal(ranks[0], group) for ranks in members.values()]
         same = len(set(ordinals)) == 1
-        channel = ordinals[0] if same else MOST_DEVICES + zlib.crc32(repr(ordinals).encode()) % 8192
+        mixed = 2 * MOST_DEVICES + zlib.crc32(repr(ordinals).encode()) % 8192
+        channel = (ordinals[0] if same else mixed) + shift
         exchange = processes.group(tuple(members), channel)
         own = next(home[position] for position in group if position in self._devices)
         order = [rank for ranks in members.values() for rank in ranks]

@@ -13,13 +13,17 @@ from collections.abc import Sequence
 from tetrax.compiler.cpu.library.device_layout import DEVICE_WORDS
 from tetrax.compiler.steps import (
     ArgSlot,
+    AwaitStep,
+    BeginStep,
     BranchStep,
+    Bucket,
     CoordinateSlot,
     CopyStep,
     ExchangeStep,
     HostStep,
     KernelStep,
     LoopStep,
+    ReduceStep,
     SliceSlot,
     Slot,
     Step,
@@ -45,6 +49,8 @@ class DriverText:
         self.arguments: dict[int, str] = {}
         self.declared: dict[str, int] = {}
         self.exchanges: dict[str, str] = {}
+        # The numbers by which buckets that were begun are awaited.
+        self.begun: dict[Bucket, str] = {}
         self.block = "entry"
         self._positions: dict[LoopStep, str] = {}
         self._carries: dict[LoopStep, list[tuple[str, str]]] = {}
@@ -242,6 +248,46 @@ class DriverText:
         self._emit(f"{status} = call i32 @{step.routine}({', '.join(operands)})")
         self._go_on(status, bad, on)
 
+    def _table(self, bucket: Bucket) -> str:
+        """The address of a bucket's table, which is filled in."""
+        table = self.pointer(bucket.table)
+        for index, (source, destination, count) in enumerate(bucket.arrays):
+            words = (f"ptr {self.pointer(source)}", f"ptr {self.pointer(destination)}")
+            for place, word in enumerate((*words, f"i64 {count}")):
+                target = self._offset(table, str(24 * index + 8 * place))
+                self._emit(f"store {word}, ptr {target}, align 8")
+        self.exchanges[bucket.routine] = (
+            f"declare i32 @{bucket.routine}(ptr, i64, i64, ptr, ptr, i64)"
+        )
+        return table
+
+    def _reduce(self, step: ReduceStep) -> None:
+        bucket, record = step.bucket, self._argument(self.record)
+        status, bad, on = (self._fresh(s) for s in ("status", "bad", "on"))
+        table = self._table(bucket)
+        self._emit(
+            f"{status} = call i32 @{bucket.routine}(ptr {record}, i64 {bucket.partition}, "
+            f"i64 {bucket.site}, ptr {table}, ptr null, i64 {len(bucket.arrays)})"
+        )
+        self._go_on(status, bad, on)
+
+    def _begin(self, step: BeginStep) -> None:
+        bucket, record = step.bucket, self._argument(self.record)
+        number = self.begun[bucket] = self._fresh("number")
+        self.exchanges["begin"] = "declare i64 @tetrax_devices_begin(ptr, ptr, i64, i64, ptr, i64)"
+        table = self._table(bucket)
+        self._emit(
+            f"{number} = call i64 @tetrax_devices_begin(ptr {record}, ptr @{bucket.routine}, "
+            f"i64 {bucket.partition}, i64 {bucket.site}, ptr {table}, i64 {len(bucket.arrays)})"
+        )
+
+    def _await(self, step: AwaitStep) -> None:
+        status, bad, on = (self._fresh(s) for s in ("status", "bad", "on"))
+        record, number = self._argument(self.record), self.begun[step.bucket]
+        self.exchanges["await"] = "declare i32 @tetrax_devices_await(ptr, i64)"
+        self._emit(f"{status} = call i32 @tetrax_devices_await(ptr {record}, i64 {number})")
+        self._go_on(status, bad, on)
+
 
 _WRITERS = {
     KernelStep: DriverText._kernel,
@@ -250,6 +296,9 @@ _WRITERS = {
     LoopStep: DriverText._loop,
     HostStep: DriverText._host,
     ExchangeStep: DriverText._exchange,
+    ReduceStep: DriverText._reduce,
+    BeginStep: DriverText._begin,
+    AwaitStep: DriverText._await,
 }
 
 __all__ = ["HOST_CALL_SYMBOL", "DriverText"]

@@ -16,6 +16,7 @@ from tetrax.compiler.driver_text import HOST_CALL_SYMBOL, DriverText
 from tetrax.compiler.epilogues import fuse_epilogues
 from tetrax.compiler.executable import HOST_CALL_ADDRESS, Executable
 from tetrax.compiler.nest import nbytes
+from tetrax.compiler.overlap import overlap_sums
 from tetrax.compiler.passes.control import unify_control
 from tetrax.compiler.passes.cse import eliminate_common_subexpressions
 from tetrax.compiler.passes.dce import eliminate_dead_code
@@ -87,12 +88,20 @@ def lower(
     out_slots = [ArgSlot(inputs + i) for i in range(outputs)]
     steps = Region(module, optimise(closed), in_slots).lower(out_slots)
     steps = fuse_epilogues(steps)
+    if module.meetings.sites:
+        steps = overlap_sums(steps, module.meetings, lambda p: _is_early(module.meetings, p))
     shared = share_memory(steps, inputs, _candidates(closed, donated))
     for step in kernel_steps(shared.steps):
         step.kernel = module.cache.scheduled(step.kernel)
         scratch = step.kernel.scratch_bytes
         step.scratch = TempSlot(scratch) if scratch else None
     return Lowered(shared.steps, module, plan_arena(shared.steps), shared.sources)
+
+
+def _is_early(meetings: Meetings, partition: int) -> bool:
+    """Whether sums over these groups are begun while the work goes on."""
+    wanted = config.overlap_collectives
+    return meetings.is_spread(partition) if wanted == "auto" else wanted == "always"
 
 
 def _candidates(closed: ClosedProgram, donated: Sequence[int]) -> list[list[int]]:

@@ -129,7 +129,50 @@ class ExchangeStep:
     sources: Slot | None = None
 
 
-Step = KernelStep | CopyStep | BranchStep | LoopStep | HostStep | ExchangeStep
+@dataclass(eq=False)
+class Bucket:
+    """Arrays that are reduced at one meeting: (operand, result, elements) of each."""
+
+    routine: str
+    partition: int
+    site: int
+    arrays: list[tuple[Slot, Slot, int]]
+    # Where the addresses are written.
+    table: TempSlot
+
+
+@dataclass(eq=False)
+class ReduceStep:
+    """Reduce a bucket now."""
+
+    bucket: Bucket
+
+
+@dataclass(eq=False)
+class BeginStep:
+    """Let the shadow of the device reduce a bucket."""
+
+    bucket: Bucket
+
+
+@dataclass(eq=False)
+class AwaitStep:
+    """Wait until a bucket that was begun is reduced."""
+
+    bucket: Bucket
+
+
+Step = (
+    KernelStep
+    | CopyStep
+    | BranchStep
+    | LoopStep
+    | HostStep
+    | ExchangeStep
+    | ReduceStep
+    | BeginStep
+    | AwaitStep
+)
 
 
 @dataclass(eq=False)
@@ -161,6 +204,9 @@ def slots_of(step: Step) -> list[Slot]:
         return [step.source, step.destination, *table]
     if isinstance(step, HostStep):
         return [*step.inputs, *step.outputs]
+    if isinstance(step, ReduceStep | BeginStep | AwaitStep):
+        arrays = step.bucket.arrays
+        return [step.bucket.table, *(slot for array in arrays for slot in array[:2])]
     carries = [slot for carry in step.carries for slot in (carry.first, carry.second)]
     results = [slot for slot in step.results if slot is not None]
     condition = [step.condition_slot] if step.condition_slot is not None else []

@@ -152,8 +152,9 @@ class Lowered:
         """
         if stage in ("program", "jaxpr") or self.partitioned is None:
             return inspect.stage_text(self.traced.jaxpr, stage)
-        program = self.partitioned.program
-        return inspect.stage_text(program, "program" if stage == "partitioned" else stage)
+        found = self.partitioned
+        stage = "program" if stage == "partitioned" else stage
+        return inspect.stage_text(found.program, stage, found.axes)
 
     @cached_property
     def partitioned(self) -> Any:

@@ -33,13 +33,17 @@ from tetrax.compiler.cpu.machine_code import (
 )
 from tetrax.compiler.steps import (
     ArgSlot,
+    AwaitStep,
+    BeginStep,
     BranchStep,
+    Bucket,
     CoordinateSlot,
     CopyStep,
     ExchangeStep,
     HostStep,
     KernelStep,
     LoopStep,
+    ReduceStep,
     SliceSlot,
     Slot,
     Step,
@@ -95,6 +99,8 @@ class DriverCode:
         self.failed = self.body.label()
         self._positions: dict[LoopStep, int] = {}
         self._carries: dict[LoopStep, list[tuple[int, int]]] = {}
+        # Where the numbers are by which buckets that were begun are awaited.
+        self._begun: dict[Bucket, int] = {}
 
     def function(self, steps: Sequence[Step]) -> bytes:
         """`i32 driver(ptr args, ptr arena, i64 context)` that runs the steps."""
@@ -290,9 +296,54 @@ class DriverCode:
         self._pointer(RCX, step.source)
         self._pointer(R8, step.destination)
         code.number(R9, step.count)
-        address = llvm.engine.address(step.routine)
-        assert address is not None, f"no routine {step.routine}"
-        self._called(address)
+        self._called(_routine(step.routine))
+
+    def _table(self, bucket: Bucket) -> None:
+        """Fill in the table of a bucket."""
+        code = self.body
+        self._pointer(RDX, bucket.table)
+        for index, (source, destination, count) in enumerate(bucket.arrays):
+            for place, slot in enumerate((source, destination)):
+                self._pointer(RAX, slot)
+                code.store(RAX, RDX, 24 * index + 8 * place)
+            code.number(RAX, count)
+            code.store(RAX, RDX, 24 * index + 16)
+
+    def _reduce(self, step: ReduceStep) -> None:
+        code, bucket = self.body, step.bucket
+        self._table(bucket)
+        code.load(RDI, _ARGUMENTS, 8 * self.record)
+        code.number(RSI, bucket.partition)
+        code.number(RDX, bucket.site)
+        self._pointer(RCX, bucket.table)
+        code.number(R8, 0)
+        code.number(R9, len(bucket.arrays))
+        self._called(_routine(bucket.routine))
+
+    def _begin(self, step: BeginStep) -> None:
+        code, bucket = self.body, step.bucket
+        self._table(bucket)
+        code.load(RDI, _ARGUMENTS, 8 * self.record)
+        code.number(RSI, _routine(bucket.routine))
+        code.number(RDX, bucket.partition)
+        code.number(RCX, bucket.site)
+        self._pointer(R8, bucket.table)
+        code.number(R9, len(bucket.arrays))
+        code.call(_routine("tetrax_devices_begin"))
+        self._begun[bucket] = self._word()
+        code.store(RAX, RBP, self._begun[bucket])
+
+    def _await(self, step: AwaitStep) -> None:
+        code = self.body
+        code.load(RDI, _ARGUMENTS, 8 * self.record)
+        code.load(RSI, RBP, self._begun[step.bucket])
+        self._called(_routine("tetrax_devices_await"))
+
+
+def _routine(name: str) -> int:
+    address = llvm.engine.address(name)
+    assert address is not None, f"no routine {name}"
+    return address
 
 
 _WRITERS = {
@@ -302,6 +353,9 @@ _WRITERS = {
     LoopStep: DriverCode._loop,
     HostStep: DriverCode._host,
     ExchangeStep: DriverCode._exchange,
+    ReduceStep: DriverCode._reduce,
+    BeginStep: DriverCode._begin,
+    AwaitStep: DriverCode._await,
 }
 
 __all__ = ["DriverCode", "assembled_driver"]

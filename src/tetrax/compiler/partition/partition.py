@@ -23,6 +23,7 @@ class Partitioned:
     """The program of one device, and how its results are cut."""
 
     program: ClosedProgram
+    axes: DeviceAxes
     out_layouts: tuple[Layout, ...]
     report: Report
 
@@ -49,7 +50,7 @@ def partition(
             return [out.value for out in outs], tuple(out.layout for out in outs)
 
         program, found = stage(run, avals, closed.program.debug_info)
-        return Partitioned(program, found, partitioner.report), partitioner
+        return Partitioned(program, axes, found, partitioner.report), partitioner
 
     first, partitioner = attempt({})
     settled = partitioner.demands.settle(closed, axes)

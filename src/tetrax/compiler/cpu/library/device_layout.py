@@ -25,6 +25,7 @@ LAUNCH_WORDS = {
     "HOLD": 30,
     "SERIAL": 34,
     "STATUS": 35,
+    "PARTICIPANTS": 36,
     "GROUPS": 31,
     "GROUP_LIST": 32,
     "DEVICE_LIST": 33,
@@ -39,10 +40,17 @@ DEVICE_WORDS = {
     "SITE": 10,
     "TABLE": 11,
     "ARENA": 12,
+    "SHADOW": 13,
+    "RING": 14,
+    "AWAITED": 15,
     "COORDINATES": 16,
     "MEMBERSHIPS": 32,
 }
 """The same in the record of a device; memberships are pairs of a group and a rank."""
+
+RING_WORDS = {"HEAD": 0, "COMPLETED": 8, "CLOSED": 16, "DOZING": 17, "REQUESTS": 24}
+REQUESTS = 64
+"""The same in the ring of requests of a shadow, and how many of eight words it holds."""
 
 STATIONS = 4
 """How often devices may wait for each other in one collective; what a site's number counts by."""
@@ -65,7 +73,7 @@ GROUP_WORDS = {
 FAILED_DEVICE, MISMATCH, MISSING, NO_THREADS, PROCESS = 1, 2, 3, 4, 5
 """Why a launch fails: a device did, two came to different sites of a group, or all wait."""
 
-WORDS = {**LAUNCH_WORDS, **DEVICE_WORDS, **GROUP_WORDS}
+WORDS = {**LAUNCH_WORDS, **DEVICE_WORDS, **GROUP_WORDS, **RING_WORDS}
 REASONS = {
     "FAILED_DEVICE": FAILED_DEVICE,
     "MISMATCH": MISMATCH,

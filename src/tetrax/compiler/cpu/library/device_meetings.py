@@ -10,6 +10,7 @@ MEETINGS = """
 
 define internal void @reset(ptr %launch) nounwind {
 entry:
+  call void @reset_shadows(ptr %launch)
   call void @set(ptr %launch, i64 $LOCK$, i64 0)
   call void @set(ptr %launch, i64 $FAILED$, i64 0)
   store atomic i32 0, ptr @done monotonic, align 4
@@ -85,11 +86,22 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 define internal void @run(ptr %device) nounwind {
 entry:
   %launch = call ptr @get_ptr(ptr %device, i64 $LAUNCH$)
+  %ring = call ptr @get_ptr(ptr %device, i64 $RING$)
+  %is_shadow = icmp ne ptr %ring, null
+  br i1 %is_shadow, label %serve, label %compute
+serve:
+  %served = call i32 @serve(ptr %device)
+  br label %settle
+compute:
   %program = call ptr @get_ptr(ptr %launch, i64 $ENTRY$)
   %table = call ptr @get_ptr(ptr %device, i64 $TABLE$)
   %arena = call ptr @get_ptr(ptr %device, i64 $ARENA$)
   %context = call i64 @get(ptr %launch, i64 $CONTEXT$)
-  %status = call i32 %program(ptr %table, ptr %arena, i64 %context)
+  %computed = call i32 %program(ptr %table, ptr %arena, i64 %context)
+  call void @close_shadow(ptr %device)
+  br label %settle
+settle:
+  %status = phi i32 [ %served, %serve ], [ %computed, %compute ]
   %lock = call ptr @word(ptr %launch, i64 $LOCK$)
   call void @lock(ptr %lock)
   %finished = call i64 @get(ptr %launch, i64 $FINISHED$)
@@ -130,7 +142,7 @@ note:
   call void @set(ptr %launch, i64 $SITE_A$, i64 %site)
   call void @first_blocked(ptr %launch)
   store atomic i32 %reason, ptr %place seq_cst, align 4
-  %count = call i64 @get(ptr %launch, i64 $DEVICES$)
+  %count = call i64 @get(ptr %launch, i64 $PARTICIPANTS$)
   br label %turn
 turn:
   %at = phi i64 [ 0, %note ], [ %next, %one ]
@@ -139,6 +151,7 @@ turn:
 one:
   %other = call ptr @device(ptr %launch, i64 %at)
   call void @release(ptr %other)
+  call void @rouse_shadow(ptr %other)
   %next = add i64 %at, 1
   br label %turn
 leave:
@@ -149,7 +162,7 @@ leave:
 define internal void @first_blocked(ptr %launch) nounwind {
 entry:
   call void @set(ptr %launch, i64 $DEVICE_B$, i64 -1)
-  %count = call i64 @get(ptr %launch, i64 $DEVICES$)
+  %count = call i64 @get(ptr %launch, i64 $PARTICIPANTS$)
   br label %turn
 turn:
   %at = phi i64 [ 0, %entry ], [ %next, %following ]
@@ -179,7 +192,7 @@ define internal void @check_missing(ptr %launch, ptr %device) nounwind {
 entry:
   %blocked = call i64 @get(ptr %launch, i64 $BLOCKED$)
   %finished = call i64 @get(ptr %launch, i64 $FINISHED$)
-  %count = call i64 @get(ptr %launch, i64 $DEVICES$)
+  %count = call i64 @get(ptr %launch, i64 $PARTICIPANTS$)
   %some = icmp sgt i64 %blocked, 0
   %sum = add i64 %blocked, %finished
   %all = icmp eq i64 %sum, %count

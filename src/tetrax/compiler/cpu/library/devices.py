@@ -17,8 +17,9 @@ when all others wait, sees it and says who waited where.
 
 from __future__ import annotations
 
-from tetrax.compiler.cpu.library.device_layout import ACCESS, REASONS, WORDS
+from tetrax.compiler.cpu.library.device_layout import ACCESS, REASONS, REQUESTS, WORDS
 from tetrax.compiler.cpu.library.device_meetings import MEETINGS
+from tetrax.compiler.cpu.library.device_shadows import SHADOWS
 from tetrax.compiler.cpu.library.waiting import System, threads_text
 from tetrax.compiler.cpu.target import Target
 
@@ -26,6 +27,8 @@ DEVICE_SYMBOLS = (
     "tetrax_devices_launch",
     "tetrax_devices_arrive",
     "tetrax_devices_fail",
+    "tetrax_devices_begin",
+    "tetrax_devices_await",
     "tetrax_devices_setup",
     "tetrax_devices_stop",
     "tetrax_devices_forget",
@@ -43,8 +46,13 @@ def devices_module(target: Target) -> str:
 
 def devices_text(system: System) -> str:
     """The LLVM module of the devices for a system."""
-    sizes = {"MOST": MOST_DEVICES, "ASLEEP_BYTES": 4 * MOST_DEVICES}
-    parts = [ACCESS, _STATE, _LAUNCH, MEETINGS, _WORKER, _CONTROL]
+    sizes = {
+        "MOST": MOST_DEVICES,
+        "ASLEEP_BYTES": 4 * MOST_DEVICES,
+        "RING_SIZE": REQUESTS,
+        "REQUEST_MASK": REQUESTS - 1,
+    }
+    parts = [ACCESS, _STATE, _LAUNCH, MEETINGS, SHADOWS, _WORKER, _CONTROL]
     return threads_text(system, parts, {**WORDS, **REASONS, **sizes})
 
 
@@ -132,7 +140,7 @@ entry:
   call void @claim_launch()
   call void @reset(ptr %launch)
   call void @fill(ptr %launch, ptr %args, ptr %arena)
-  %count = call i64 @get(ptr %launch, i64 $DEVICES$)
+  %count = call i64 @get(ptr %launch, i64 $PARTICIPANTS$)
   %patience = call i64 @get(ptr %launch, i64 $PATIENCE$)
   store atomic i64 %patience, ptr @patience monotonic, align 8
   %serial = call i64 @get(ptr %launch, i64 $SERIAL$)

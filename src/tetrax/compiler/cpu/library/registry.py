@@ -10,19 +10,17 @@ from tetrax.compiler.cpu.backend import link_library
 from tetrax.compiler.cpu.functions import function_of
 from tetrax.compiler.cpu.library.bidiagonal import bidiagonal_module, bidiagonal_symbols
 from tetrax.compiler.cpu.library.cholesky import cholesky_module, cholesky_symbols
-from tetrax.compiler.cpu.library.collectives import (
-    EXCHANGE_SYMBOLS,
+from tetrax.compiler.cpu.library.collective_reductions import (
     REDUCED_TYPES,
-    exchange_module,
     reduction_module,
     reduction_symbols,
 )
-from tetrax.compiler.cpu.library.collectives_spread import (
-    SPREAD_SYMBOLS,
-    spread_module,
+from tetrax.compiler.cpu.library.collective_reductions_spread import (
     spread_reduction_module,
     spread_symbols,
 )
+from tetrax.compiler.cpu.library.collectives import EXCHANGE_SYMBOLS, exchange_module
+from tetrax.compiler.cpu.library.collectives_spread import SPREAD_SYMBOLS, spread_module
 from tetrax.compiler.cpu.library.conquer import conquer_module, conquer_symbols
 from tetrax.compiler.cpu.library.conv import conv_module
 from tetrax.compiler.cpu.library.dense_vectors import turn_module, turn_symbols
