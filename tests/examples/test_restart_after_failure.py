@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.distributed.launch import launch
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "data_parallel.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "restart_after_failure.py"
 
 
 def ending(out: str) -> str:
