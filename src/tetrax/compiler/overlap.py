@@ -15,6 +15,7 @@ from tetrax.compiler.steps import (
     BeginStep,
     Bucket,
     CarrySlot,
+    CopyStep,
     ExchangeStep,
     KernelStep,
     LoopStep,
@@ -44,46 +45,44 @@ def overlap_sums(
 
 
 class _Collector:
-    """Goes over the steps once and collects sums that nobody needs yet."""
+    """Goes over the steps once and collects sums that nobody needs yet.
+
+    A bucket is reduced where the last of its operands is there.
+    """
 
     def __init__(self) -> None:
         self.out: list[Step] = []
-        self.open: dict[tuple[str, int], Bucket] = {}
+        self.open: dict[tuple[str, int], ReduceStep] = {}
 
     def run(self, steps: Sequence[Step]) -> list[Step]:
         for step in steps:
             if isinstance(step, ExchangeStep) and "_all_reduce_" in step.routine:
                 self._add(step)
                 continue
-            touched = touched_slots(step)
-            for bucket in list(self.open.values()):
-                if touched & _slots(bucket):
-                    self._close(bucket)
+            self._close_for(step)
             self.out.append(step)
-        for bucket in list(self.open.values()):
-            self._close(bucket)
         return self.out
 
     def _add(self, step: ExchangeStep) -> None:
-        mine = {_base(step.source), _base(step.destination)}
-        for bucket in list(self.open.values()):
-            # The operand may be a sum that is collected, or its memory that of one.
-            if mine & _slots(bucket):
-                self._close(bucket)
+        self._close_for(step)  # its operand may be a sum that is collected
         key = (step.routine, step.partition)
-        bucket = self.open.get(key)
-        if bucket is None:
+        reduction = self.open.get(key)
+        if reduction is None:
             routine = step.routine.replace("_all_reduce_", "_all_reduce_many_")
-            bucket = Bucket(routine, step.partition, step.site, [], TempSlot(0))
-            self.open[key] = bucket
+            reduction = ReduceStep(Bucket(routine, step.partition, step.site, [], TempSlot(0)))
+            self.open[key] = reduction
+        else:
+            self.out.remove(reduction)
+        self.out.append(reduction)
+        bucket = reduction.bucket
         bucket.arrays.append((step.source, step.destination, step.count))
         bucket.table.nbytes = 24 * len(bucket.arrays)
         if _nbytes(bucket) >= BUCKET_BYTES:
-            self._close(bucket)
+            del self.open[key]
 
-    def _close(self, bucket: Bucket) -> None:
-        self.out.append(ReduceStep(bucket))
-        self.open = {key: held for key, held in self.open.items() if held is not bucket}
+    def _close_for(self, step: Step) -> None:
+        """Take nothing more into buckets whose results the step uses."""
+        self.open = {k: r for k, r in self.open.items() if not _conflict(step, r.bucket)}
 
 
 def _begun(steps: Sequence[Step], meetings: Meetings, early: Callable[[int], bool]) -> list[Step]:
@@ -91,8 +90,7 @@ def _begun(steps: Sequence[Step], meetings: Meetings, early: Callable[[int], boo
     out: list[Step] = []
     pending: list[Bucket] = []
     for position, step in enumerate(steps):
-        touched = touched_slots(step)
-        for bucket in [b for b in pending if touched & _slots(b)]:
+        for bucket in [b for b in pending if _conflict(step, b)]:
             out.append(AwaitStep(bucket))
             pending.remove(bucket)
         if isinstance(step, ReduceStep) and early(step.bucket.partition):
@@ -107,17 +105,20 @@ def _begun(steps: Sequence[Step], meetings: Meetings, early: Callable[[int], boo
 
 
 def _work_before_use(steps: Sequence[Step], bucket: Bucket) -> bool:
-    slots = _slots(bucket)
     for step in steps:
-        if touched_slots(step) & slots:
+        if _conflict(step, bucket):
             return False
         if isinstance(step, KernelStep | LoopStep):
             return True
     return False
 
 
-def _slots(bucket: Bucket) -> set[Slot]:
-    return {_base(slot) for array in bucket.arrays for slot in array[:2]}
+def _conflict(step: Step, bucket: Bucket) -> bool:
+    """Whether a step uses results of a bucket, or changes what it reduces."""
+    results = {_base(array[1]) for array in bucket.arrays}
+    if touched_slots(step) & results:
+        return True
+    return bool(written_slots(step) & {_base(array[0]) for array in bucket.arrays})
 
 
 def _base(slot: Slot) -> Slot:
@@ -140,6 +141,17 @@ def touched_slots(step: Step) -> set[Slot]:
         for held in inner:
             found |= touched_slots(held)
     return found
+
+
+def written_slots(step: Step) -> set[Slot]:
+    """The memory that a step may change."""
+    if isinstance(step, KernelStep):
+        parameters = zip(step.slots, step.kernel.parameters, strict=True)
+        found = {_base(slot) for slot, buffer in parameters if buffer.mode != "in"}
+        return found | ({step.scratch} if step.scratch else set())
+    if isinstance(step, CopyStep | ExchangeStep):
+        return {_base(step.destination)}
+    return touched_slots(step)
 
 
 def _nbytes(bucket: Bucket) -> int:

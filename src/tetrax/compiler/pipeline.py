@@ -17,6 +17,7 @@ from tetrax.compiler.epilogues import fuse_epilogues
 from tetrax.compiler.executable import HOST_CALL_ADDRESS, Executable
 from tetrax.compiler.nest import nbytes
 from tetrax.compiler.overlap import overlap_sums
+from tetrax.compiler.passes.collectives import sum_after_moves
 from tetrax.compiler.passes.control import unify_control
 from tetrax.compiler.passes.cse import eliminate_common_subexpressions
 from tetrax.compiler.passes.dce import eliminate_dead_code
@@ -47,6 +48,7 @@ PASSES: tuple[Pass, ...] = (
     eliminate_common_subexpressions,  # after simplifying: more equations are equal
     absorb_wrapping,
     absorb_axis_moves,
+    sum_after_moves,  # before transposes are absorbed: products then write what is summed in order
     absorb_transposes,  # before loops are simplified: a residual may be a transposed weight
     simplify_loops,  # after merging: equal stacked values are one
     expand,  # late: the passes before know the operations as they are written

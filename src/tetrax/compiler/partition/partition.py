@@ -11,6 +11,8 @@ from tetrax.compiler.partition import control, manual
 from tetrax.compiler.partition.partitioner import Partitioner
 from tetrax.compiler.partition.placed import Placed, local_aval
 from tetrax.compiler.partition.report import Report
+from tetrax.compiler.passes.dce import eliminate_dead_code
+from tetrax.compiler.passes.inline import inline
 from tetrax.ir.layout import Layout
 from tetrax.ir.program import ClosedProgram, Var
 from tetrax.tracing.staging import stage
@@ -35,6 +37,7 @@ def partition(
     out_layouts: Sequence[Layout | None],
 ) -> Partitioned:
     """The program of one of the devices; None in `out_layouts` leaves it to the program."""
+    closed = eliminate_dead_code(inline(closed))  # devices need not exchange what nobody uses
     avals = [
         local_aval(aval, layout, axes)
         for aval, layout in zip(closed.in_avals, in_layouts, strict=True)
