@@ -221,12 +221,10 @@ def main():
         found = function(*given)
         report = function.lower(*given).sharding_report()
         kinds = Counter(move.kind for move in report.moves)
-        shown = (
-            ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "its own collectives"
-        )
         print(
-            f"{name:16} loss {float(found[0]):.6f}, largest error {largest_error(found, expected):.0e}"
-            f"; {shown}; {report.sent / 1e3:.0f} kB sent by each device"
+            f"{name:16} loss {float(found[0]):.6f}, error {largest_error(found, expected):.0e}; "
+            f"{', '.join(f'{count} {kind}' for kind, count in kinds.items())}; "
+            f"{report.sent / 1e3:.0f} kB sent by each device"
         )
 
 

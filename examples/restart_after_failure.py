@@ -1,8 +1,8 @@
 """Train on several processes, go on after one has died, and end with the same bits.
 
-    mpiexec -n 4 python examples/restart_after_failure.py                    # trains, prints the accuracy
-    mpiexec -n 4 python examples/restart_after_failure.py --die-at 130       # process 1 kills itself ...
-    mpiexec -n 4 python examples/restart_after_failure.py                    # ... and this goes on
+    mpiexec -n 4 python examples/restart_after_failure.py               # trains, prints the accuracy
+    mpiexec -n 4 python examples/restart_after_failure.py --die-at 130  # process 1 kills itself ...
+    mpiexec -n 4 python examples/restart_after_failure.py               # ... and this goes on
 
 Each process has a part of every batch. Gradients are gathered and summed in the order of the
 processes, so all have the same parameters, bit for bit, and so has a run that was interrupted: it

@@ -217,8 +217,9 @@ def _layout_of_argument(sharding: Any, aval: ShapedArray, mesh: Mesh) -> Layout 
 
 def mesh_of(closed: ClosedProgram, shardings: Sequence[Any]) -> Mesh:
     """The mesh that a program with such arguments runs on. Raises ValueError for other devices."""
+    own = _own_mesh(closed, shardings)
     inner = [mesh for mesh in meshes_in(closed) if not isinstance(mesh, Mesh)]
-    return _with_inner_axes(_own_mesh(closed, shardings), inner)
+    return _with_inner_axes(own, [m for m in inner if not set(m.axis_names) <= {*own.axis_names}])
 
 
 def _own_mesh(closed: ClosedProgram, shardings: Sequence[Any]) -> Mesh:
@@ -229,7 +230,7 @@ def _own_mesh(closed: ClosedProgram, shardings: Sequence[Any]) -> Mesh:
     named = [mesh for mesh in meshes_in(closed) if isinstance(mesh, Mesh)]
     given = [sharding.mesh for sharding in shardings if isinstance(sharding, NamedSharding)]
     given += [mesh_of_device(s.device) for s in shardings if isinstance(s, SingleDeviceSharding)]
-    first, *others = [*named, *given]
+    first, *others = [*named, *given] or list(meshes_in(closed))
     for other in others:
         if other is not first and (other in named or other.device_tuple != first.device_tuple):
             raise ValueError(

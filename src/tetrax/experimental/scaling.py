@@ -109,8 +109,9 @@ def predict(lowered: Lowered, machine: Machine, links: Mapping[Any, Link]) -> Pr
     costs = program_costs(partitioned.program)
     report: Report = partitioned.report
     communication: dict[tuple[Any, ...], float] = {}
+    sizes = dict(zip(partitioned.axes.names, partitioned.axes.sizes, strict=True))
     for move in report.moves:
-        seconds = collective_seconds(move, links)
+        seconds = collective_seconds(move, links, sizes)
         communication[move.names] = communication.get(move.names, 0.0) + seconds
     return Prediction(
         report.devices,
@@ -122,19 +123,28 @@ def predict(lowered: Lowered, machine: Machine, links: Mapping[Any, Link]) -> Pr
     )
 
 
-def collective_seconds(move: Move, links: Mapping[Any, Link]) -> float:
-    """Seconds of a collective, over all times that it runs.
+def collective_seconds(move: Move, links: Mapping[Any, Link], sizes: Mapping[Any, int]) -> float:
+    """Seconds of a collective, over all times that it runs; `sizes` are those of the mesh's axes.
+
+    Along several axes it goes in stages, the fastest first, each of which leaves a part of the
+    bytes to the next.
 
     >>> from tetrax.ir.types import ShapedArray
     >>> four_mb = Move("all_reduce", ("i",), 4, 4_000_000, ShapedArray((1_000_000,), "float32"), "")
-    >>> collective_seconds(four_mb, {"i": Link(latency=1e-6, bandwidth=1e9)})
+    >>> collective_seconds(four_mb, {"i": Link(latency=1e-6, bandwidth=1e9)}, {"i": 4})
     0.006006
     """
     missing = [name for name in move.names if name not in links]
     if missing:
         raise ValueError(f"no link is given for the axes {missing} of the mesh: {dict(links)}")
-    slowest = min((links[name] for name in move.names), key=lambda link: link.bandwidth)
-    latency = max(links[name].latency for name in move.names)
-    steps = {"all_reduce": 2 * (move.devices - 1), "permute": 1}.get(move.kind, move.devices - 1)
-    once = steps * latency + move.sent / move.times / slowest.bandwidth
-    return once * move.times
+    passes = 2 if move.kind == "all_reduce" else 1
+    seconds, left = 0.0, float(move.nbytes)
+    for name in sorted(move.names, key=lambda name: -links[name].bandwidth):
+        link, size = links[name], sizes[name]
+        if move.kind == "permute":
+            seconds = max(seconds, link.latency + left / link.bandwidth)
+            continue
+        share = left * (size - 1) / size
+        seconds += passes * ((size - 1) * link.latency + share / link.bandwidth)
+        left /= size
+    return seconds * move.times
