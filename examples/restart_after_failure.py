@@ -1,6 +1,6 @@
 """Train on several processes, go on after one has died, and end with the same bits.
 
-    mpiexec -n 4 python examples/restart_after_failure.py               # trains, prints the accuracy
+    mpiexec -n 4 python examples/restart_after_failure.py               # trains, prints accuracy
     mpiexec -n 4 python examples/restart_after_failure.py --die-at 130  # process 1 kills itself ...
     mpiexec -n 4 python examples/restart_after_failure.py               # ... and this goes on
 
