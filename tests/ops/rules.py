@@ -10,10 +10,12 @@ from typing import Any
 import ml_dtypes
 
 import numpy as np
-from tetrax import dtypes
+from tetrax import dtypes, lax, random, scipy
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.base import REGISTRY, Elementwise
 
+# Operations are registered when the modules that have them are read.
+READ = (lax, random, scipy.linalg)
 # Every dtype an elementwise operation declares is tested; these stand for their kinds' shapes too.
 DTYPES = {
     "b": (np.bool_,),

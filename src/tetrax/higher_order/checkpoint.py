@@ -10,6 +10,7 @@ import numpy as np
 from tetrax import tree
 from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
 from tetrax.ir.control import Inline
+from tetrax.ir.layout import pointwise
 from tetrax.ir.program import ClosedProgram, Effects, Literal, Program, live_equations
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.barrier import optimization_barrier_p
@@ -195,6 +196,9 @@ class Name(Linear):
 
     def shape(self, x, *, name):
         return x
+
+    def factors(self, avals, outs, params):
+        return pointwise(avals, outs)
 
     def reference(self, x, *, name):
         return x

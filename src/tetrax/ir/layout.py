@@ -7,7 +7,7 @@ are the same: what is cut along one factor can be computed part by part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,9 @@ class Factors:
     """The axes of operands and results as factors; `sizes` says how long each is.
 
     `reduced` are those over which results are reduced ('sum', 'max' or 'min'), so that devices may
-    each do a part; `whole` those that must not be cut.
+    each do a part; `whole` those that must not be cut. Operands named in `added` are added to the
+    result as they are, so that they must count once where devices reduce. What parts cut along
+    `positional` factors are depends on where the device stands: `Primitive.positioned` gives them.
     """
 
     operands: tuple[tuple[Axis, ...], ...]
@@ -40,6 +42,8 @@ class Factors:
     sizes: Mapping[int, int]
     reduced: Mapping[int, str] = field(default_factory=dict)
     whole: frozenset[int] = frozenset()
+    added: frozenset[int] = frozenset()
+    positional: frozenset[int] = frozenset()
 
 
 def pointwise(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> Factors:
@@ -49,6 +53,26 @@ def pointwise(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> Fact
     return Factors((axes,) * len(avals), (axes,) * len(outs), dict(enumerate(shape)))
 
 
+def apart_from(
+    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], axes: Collection[int]
+) -> Factors:
+    """Operands and results that are cut alike along all axes but `axes`, of which every device has
+    all. Operands of another rank (start indices, padding values) are needed whole.
+    """
+    build = FactorsBuilder()
+    common = build.axes(avals[0].shape)
+
+    def dims(aval: ShapedArray) -> list[int]:
+        if aval.ndim != len(common):
+            return build.axes(aval.shape, range(aval.ndim))
+        return [
+            build.new(size, whole=True) if axis in axes else common[axis]
+            for axis, size in enumerate(aval.shape)
+        ]
+
+    return build.build([dims(aval) for aval in avals], [dims(out) for out in outs])
+
+
 class FactorsBuilder:
     """Makes `Factors` axis by axis."""
 
@@ -56,8 +80,11 @@ class FactorsBuilder:
         self._sizes: dict[int, int] = {}
         self._whole: set[int] = set()
         self._reduced: dict[int, str] = {}
+        self._positional: set[int] = set()
 
-    def new(self, size: int, whole: bool = False, reduced: str = "") -> int:
+    def new(
+        self, size: int, whole: bool = False, reduced: str = "", positional: bool = False
+    ) -> int:
         """A factor of a size."""
         factor = len(self._sizes)
         self._sizes[factor] = size
@@ -65,6 +92,8 @@ class FactorsBuilder:
             self._whole.add(factor)
         if reduced:
             self._reduced[factor] = reduced
+        if positional:
+            self._positional.add(factor)
         return factor
 
     def axes(self, shape: Sequence[int], whole: Sequence[int] = ()) -> list[int]:
@@ -72,7 +101,10 @@ class FactorsBuilder:
         return [self.new(size, axis in whole) for axis, size in enumerate(shape)]
 
     def build(
-        self, operands: Sequence[Sequence[int | Axis]], results: Sequence[Sequence[int | Axis]]
+        self,
+        operands: Sequence[Sequence[int | Axis]],
+        results: Sequence[Sequence[int | Axis]],
+        added: Sequence[int] = (),
     ) -> Factors:
         """The factors, where `operands` and `results` give those of every axis."""
         return Factors(
@@ -81,6 +113,8 @@ class FactorsBuilder:
             self._sizes,
             self._reduced,
             frozenset(self._whole),
+            frozenset(added),
+            frozenset(self._positional),
         )
 
 

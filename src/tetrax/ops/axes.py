@@ -54,6 +54,11 @@ def product(extents: Sequence[int]) -> int:
     return math.prod(extents)
 
 
+def differing(first: Sequence[int], second: Sequence[int]) -> list[int]:
+    """The axes along which two shapes of one rank differ."""
+    return [axis for axis, (a, b) in enumerate(zip(first, second, strict=True)) if a != b]
+
+
 def without(items: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
     """`items` with the positions `axes` left out."""
     drop = set(axes)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, errors, tree
 from tetrax.ir import kernel, scalar
-from tetrax.ir.layout import pointwise
+from tetrax.ir.layout import FactorsBuilder, pointwise
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
 from tetrax.ops.base import (
@@ -140,6 +140,14 @@ class BitcastConvertType(Primitive):
                 )
             shape = x.shape[:-1]
         return ShapedArray(shape, new_dtype)
+
+    def factors(self, avals, outs, params):
+        # A change of width adds or removes a last axis.
+        ranks = avals[0].ndim, outs[0].ndim
+        build = FactorsBuilder()
+        shared = build.axes(avals[0].shape[: min(ranks)])
+        rest = [build.axes(aval.shape[min(ranks) :], (0,)) for aval in (avals[0], outs[0])]
+        return build.build([[*shared, *rest[0]]], [[*shared, *rest[1]]])
 
     def reference(self, x, *, new_dtype):
         x = np.ascontiguousarray(x).reshape(x.shape)  # which makes 0-d arrays 1-d

@@ -15,6 +15,7 @@ import numpy as np
 from tetrax import dtypes, errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import BOOL
+from tetrax.ir.layout import FactorsBuilder
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
 from tetrax.ops import axes as ax
@@ -75,6 +76,22 @@ class Convolution(Bilinear):
             "conv_general_dilated", lhs.dtype, rhs.dtype, preferred_element_type, False
         )
         return ShapedArray(shape, dtype, lhs.weak_type and rhs.weak_type)
+
+    def factors(self, avals, outs, params):
+        (lhs, rhs), (out,) = avals, outs
+        specs, build = params["dimension_numbers"], FactorsBuilder()
+        dims = [build.axes(aval.shape, range(aval.ndim)) for aval in (lhs, rhs, out)]
+        lhs_dims, rhs_dims, out_dims = dims
+        if params["batch_group_count"] == 1:
+            batch = build.new(lhs.shape[specs.lhs_spec[0]])
+            lhs_dims[specs.lhs_spec[0]] = out_dims[specs.out_spec[0]] = batch
+        if params["feature_group_count"] == 1:
+            channels = build.new(lhs.shape[specs.lhs_spec[1]], reduced="sum")
+            lhs_dims[specs.lhs_spec[1]] = rhs_dims[specs.rhs_spec[1]] = channels
+        if params["feature_group_count"] == params["batch_group_count"] == 1:
+            features = build.new(rhs.shape[specs.rhs_spec[0]])
+            rhs_dims[specs.rhs_spec[0]] = out_dims[specs.out_spec[1]] = features
+        return build.build(dims[:2], dims[2:])
 
     def reference(self, lhs, rhs, *, preferred_element_type, **params):
         out = product_dtype("", lhs.dtype, rhs.dtype, preferred_element_type, True)

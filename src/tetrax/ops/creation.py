@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, errors
 from tetrax.ir import kernel, scalar
+from tetrax.ir.layout import FactorsBuilder, pointwise
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
 from tetrax.ops import axes as ax
+from tetrax.ops.arithmetic import add
 from tetrax.ops.base import TestFacts, register
 from tetrax.ops.convert import convert_element_type
 from tetrax.ops.structure import broadcast_in_dim
@@ -35,6 +37,23 @@ class Iota(Primitive):
             )
         return ShapedArray(shape, dtype)
 
+    def factors(self, avals, outs, params):
+        build = FactorsBuilder()
+        axes = build.axes(outs[0].shape)
+        dimension = params["dimension"]
+        axes[dimension] = build.new(outs[0].shape[dimension], positional=True)
+        return build.build([], [axes])
+
+    def local_params(self, params, avals, outs):
+        return {**params, "shape": outs[0].shape}
+
+    def positioned(self, operands, outs, starts, params):
+        (out,), ((*starts,),) = outs, starts
+        count = out.dtype if dtypes.issubdtype(out.dtype, np.integer) else np.dtype(np.int32)
+        here = self.bind(**{**params, "shape": out.shape, "dtype": count})
+        start = convert_element_type(starts[params["dimension"]], count)
+        return [convert_element_type(add(here, full_like(here, start)), out.dtype)]
+
     def reference(self, *, dtype, shape, dimension, sharding=None):
         line = np.arange(shape[dimension]).astype(dtype)
         expanded = [1] * len(shape)
@@ -58,6 +77,12 @@ class Empty(Primitive):
 
     def shape(self, *, shape, dtype, out_sharding=None):
         return ShapedArray(shape, dtype)
+
+    def factors(self, avals, outs, params):
+        return pointwise(avals, outs)
+
+    def local_params(self, params, avals, outs):
+        return {**params, "shape": outs[0].shape}
 
     def reference(self, *, shape, dtype, out_sharding=None):
         return np.zeros(shape, dtype)

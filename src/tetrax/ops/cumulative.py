@@ -13,6 +13,7 @@ import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import F32
+from tetrax.ir.layout import apart_from
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import Stored, element_type, is_complex
 from tetrax.ops import axes as ax
@@ -123,6 +124,9 @@ class Cumulative(Primitive):
                 f"{self.name} does not accept dtype {operand.dtype.name}; convert it first"
             )
         return ShapedArray(operand.shape, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, (params["axis"],))
 
     def reference(self, x, *, axis, reverse):
         wide = x.astype(np.float32) if element_type(x.dtype).is_storage else x
@@ -246,6 +250,9 @@ class LinearRecurrence(Primitive):
                 f"{a.str_short()}, {b.str_short()}, axis={axis}"
             )
         return ShapedArray(b.shape, b.dtype, b.weak_type)
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, (params["axis"],))
 
     def reference(self, a, b, *, axis, reverse):
         compute = np.float32 if element_type(b.dtype).is_storage else b.dtype

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes, errors
 from tetrax._lazy import deferred
+from tetrax.ir.layout import apart_from
 from tetrax.ir.program import ClosedProgram
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import mul
@@ -82,6 +83,10 @@ class Fft(Linear):
         if fft_type is FftType.RFFT:
             return ShapedArray((*leading, *half), complex_dtype(x.dtype))
         return ShapedArray(x.shape, x.dtype)
+
+    def factors(self, avals, outs, params):
+        rank = avals[0].ndim
+        return apart_from(avals, outs, range(rank - len(params["fft_lengths"]), rank))
 
     def reference(self, x: np.ndarray, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
         if x.size == 0 or 0 in fft_lengths:

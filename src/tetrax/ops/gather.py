@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from tetrax import dtypes
 from tetrax.ir import kernel, scalar
+from tetrax.ir.layout import FactorsBuilder
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
 from tetrax.ops import axes as ax
@@ -49,6 +50,20 @@ class Gather(Primitive):
         index_maps.check("gather", operand, indices, dimension_numbers, slice_sizes)
         shape = index_maps.result_shape(indices.shape, dimension_numbers, slice_sizes)
         return ShapedArray(shape, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        operand, indices = avals
+        build = FactorsBuilder()
+        dims = index_maps.factors(
+            build, operand.shape, indices.shape, params["dimension_numbers"], params["slice_sizes"]
+        )
+        return build.build(dims[:2], dims[2:])
+
+    def local_params(self, params, avals, outs):
+        sizes, dims = list(params["slice_sizes"]), params["dimension_numbers"]
+        for axis, place in index_maps.window_axes(dims, len(sizes)):
+            sizes[axis] = outs[0].shape[place]
+        return {**params, "slice_sizes": tuple(sizes)}
 
     def reference(self, x, indices, *, dimension_numbers, slice_sizes, mode, fill_value, **rest):
         shape = index_maps.result_shape(indices.shape, dimension_numbers, slice_sizes)

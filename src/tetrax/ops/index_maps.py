@@ -15,6 +15,7 @@ import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel
 from tetrax.ir.kernel_types import BOOL, I64, U64
+from tetrax.ir.layout import FactorsBuilder
 from tetrax.ir.types import ShapedArray
 from tetrax.ops import axes as ax
 
@@ -114,6 +115,49 @@ def result_shape(
     batch = iter(indices_shape[:-1])
     rank = len(dims.offset_dims) + len(indices_shape) - 1
     return tuple(next(window if axis in dims.offset_dims else batch) for axis in range(rank))
+
+
+def window_axes(dims: GatherDimensionNumbers, ndim: int) -> list[tuple[int, int]]:
+    """The operand axes that windows have, each with its axis of what is read."""
+    absent = {*dims.collapsed_slice_dims, *dims.operand_batching_dims}
+    kept = [axis for axis in range(ndim) if axis not in absent]
+    return list(zip(kept, dims.offset_dims, strict=True))
+
+
+def factors(
+    build: FactorsBuilder,
+    operand: Sequence[int],
+    indices: Sequence[int],
+    dims: GatherDimensionNumbers,
+    sizes: Sequence[int],
+    across: str | None = None,
+) -> list[list[int]]:
+    """The axes of operand, indices and what is read or written, as factors.
+
+    Windows that take an axis whole fit only where they begin at 0, on parts as on the whole. Index
+    vectors may be cut apart if the outcome is put together again by `across` (not "" then), or if
+    it is apart anyway.
+    """
+    whole = [axis for axis, size in enumerate(operand) if sizes[axis] != size]
+    own = build.axes(operand, whole)
+    vectors = [build.new(n, whole=across == "", reduced=across or "") for n in indices[:-1]]
+    vectors.append(build.new(indices[-1], whole=True))
+    for axis, place in zip(
+        dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True
+    ):
+        own[axis] = vectors[place] = build.new(operand[axis])
+    batch = iter(vectors[:-1])
+    windows = {place: axis for axis, place in window_axes(dims, len(operand))}
+    rank = len(dims.offset_dims) + len(indices) - 1
+    read = [
+        next(batch)
+        if place not in windows
+        else own[axis]
+        if sizes[axis := windows[place]] == operand[axis]
+        else build.new(sizes[axis], whole=True)
+        for place in range(rank)
+    ]
+    return [own, vectors, read]
 
 
 def check(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel, scalar
+from tetrax.ir.layout import apart_from
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, parts
 from tetrax.ops import axes as ax
@@ -64,6 +65,9 @@ class Concatenate(Primitive):
         total = sum(x.shape[dimension] for x in operands)
         shape = (*first.shape[:dimension], total, *first.shape[dimension + 1 :])
         return ShapedArray(shape, first.dtype, all(x.weak_type for x in operands))
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, (params["dimension"],))
 
     def reference(self, *arrays, dimension):
         return np.concatenate(arrays, axis=dimension)
@@ -179,6 +183,10 @@ class Pad(Primitive):
             )
         weak = operand.weak_type and padding_value.weak_type
         return ShapedArray(shape, operand.dtype, weak)
+
+    def factors(self, avals, outs, params):
+        padded = [i for i, amounts in enumerate(params["padding_config"]) if any(amounts)]
+        return apart_from(avals, outs, padded)
 
     def reference(self, x, value, *, padding_config):
         shape = [
@@ -319,6 +327,13 @@ class Slice(Linear):
             for start, limit, step in zip(start_indices, limit_indices, steps, strict=True)
         ]
         return ShapedArray(shape, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, ax.differing(avals[0].shape, outs[0].shape))
+
+    def local_params(self, params, avals, outs):
+        limits = tuple(map(min, params["limit_indices"], avals[0].shape))
+        return {**params, "limit_indices": limits}
 
     def reference(self, x, *, start_indices, limit_indices, strides):
         steps = (None,) * x.ndim if strides is None else strides

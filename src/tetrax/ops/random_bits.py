@@ -18,81 +18,26 @@ from tetrax.ir import kernel as k
 from tetrax.ir.kernel_constants import const
 from tetrax.ir.kernel_expr import Expr
 from tetrax.ir.kernel_types import U32, U64
+from tetrax.ir.layout import Factors, FactorsBuilder, pointwise
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type
+from tetrax.ops.arithmetic import add, mul
 from tetrax.ops.base import TestFacts, aligned_batch, register
-from tetrax.ops.structure import move_axis
-from tetrax.tracing.primitive import Primitive
+from tetrax.ops.bits_and_compare import bitwise_or, bitwise_xor, shift_left
+from tetrax.ops.convert import convert_element_type
+from tetrax.ops.creation import broadcasted_iota, full_like
+from tetrax.ops.shape import squeeze
+from tetrax.ops.slicing import slice_in_dim
+from tetrax.ops.split import stack
+from tetrax.ops.structure import broadcast_in_dim, full, move_axis
+from tetrax.ops.threefry import threefry_numpy, threefry_scalar
+from tetrax.tracing.primitive import Primitive, rule
 from tetrax.tracing.symbolic import Zero
+from tetrax.tracing.value import get_aval
 
 KEY = dtypes.KeyDType("threefry2x32")
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-PARITY = 0x1BD11BDA
-_MASK = 0xFFFFFFFF
-# Up to this many blocks are computed in Python integers.
-_FEW = 8
 # From this size on eager calls use compiled code: NumPy passes over memory a hundred times.
 _COMPILED_SIZE = 4096
-
-
-def threefry_numpy(
-    k0: np.ndarray, k1: np.ndarray, x0: np.ndarray, x1: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The block function on uint32 arrays."""
-    shape = np.broadcast_shapes(k0.shape, x0.shape)
-    if math.prod(shape) <= _FEW:
-        return _threefry_few(shape, k0, k1, x0, x1)
-    keys = (k0, k1, k0 ^ k1 ^ np.uint32(PARITY))
-    x0, x1 = x0 + keys[0], x1 + keys[1]
-    for group in range(5):
-        for rotation in ROTATIONS[group % 2]:
-            x0 = x0 + x1
-            x1 = (x1 << np.uint32(rotation)) | (x1 >> np.uint32(32 - rotation))
-            x1 = x0 ^ x1
-        x0 = x0 + keys[(group + 1) % 3]
-        x1 = x1 + keys[(group + 2) % 3] + np.uint32(group + 1)
-    return x0, x1
-
-
-def _threefry_few(shape: tuple[int, ...], *words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The block function on some words, one by one: a hundred calls of NumPy would take longer."""
-    count = math.prod(shape)
-    rows = [
-        [word.item()] * count if word.size == 1 else np.broadcast_to(word, shape).ravel().tolist()
-        for word in words
-    ]
-    blocks = [_threefry_block(*row) for row in zip(*rows, strict=True)]
-    return (
-        np.array([block[0] for block in blocks], np.uint32).reshape(shape),
-        np.array([block[1] for block in blocks], np.uint32).reshape(shape),
-    )
-
-
-def _threefry_block(k0: int, k1: int, x0: int, x1: int) -> tuple[int, int]:
-    keys = (k0, k1, k0 ^ k1 ^ PARITY)
-    x0, x1 = (x0 + k0) & _MASK, (x1 + k1) & _MASK
-    for group in range(5):
-        for rotation in ROTATIONS[group % 2]:
-            x0 = (x0 + x1) & _MASK
-            x1 = ((x1 << rotation) & _MASK | x1 >> (32 - rotation)) ^ x0
-        x0 = (x0 + keys[(group + 1) % 3]) & _MASK
-        x1 = (x1 + keys[(group + 2) % 3] + group + 1) & _MASK
-    return x0, x1
-
-
-def threefry_scalar(k0: Expr, k1: Expr, x0: Expr, x1: Expr) -> tuple[Expr, Expr]:
-    """The block function on uint32 scalars."""
-    keys = (k0, k1, k.bit_xor(k.bit_xor(k0, k1), const(PARITY, U32)))
-    x0, x1 = k.add(x0, keys[0]), k.add(x1, keys[1])
-    for group in range(5):
-        for rotation in ROTATIONS[group % 2]:
-            x0 = k.add(x0, x1)
-            left = k.shl(x1, const(rotation, U32))
-            x1 = k.bit_or(left, k.shr_logical(x1, const(32 - rotation, U32)))
-            x1 = k.bit_xor(x0, x1)
-        x0 = k.add(x0, keys[(group + 1) % 3])
-        x1 = k.add(k.add(x1, keys[(group + 2) % 3]), const(group + 1, U32))
-    return x0, x1
 
 
 def _words(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -146,6 +91,9 @@ class Threefry(_NoDerivative):
     def runs_compiled(self, avals: Sequence[ShapedArray], params: dict) -> bool:
         return avals[0].size >= _COMPILED_SIZE
 
+    def factors(self, avals, outs, params):
+        return pointwise(avals, outs)
+
     def reference(self, *arrays: np.ndarray) -> list[np.ndarray]:
         return list(threefry_numpy(*arrays))
 
@@ -179,6 +127,11 @@ class RandomWrap(_NoDerivative):
             )
         return ShapedArray(words.shape[:-1], KEY)
 
+    def factors(self, avals, outs, params):
+        build = FactorsBuilder()
+        axes = build.axes(outs[0].shape)
+        return build.build([[*axes, build.new(2, whole=True)]], [axes])
+
     def reference(self, words: np.ndarray, *, impl: str) -> np.ndarray:
         return _keys(words[..., 0], words[..., 1])
 
@@ -204,6 +157,11 @@ class RandomUnwrap(_NoDerivative):
     def shape(self, keys: ShapedArray) -> ShapedArray:
         check_keys("random_unwrap", keys)
         return ShapedArray((*keys.shape, 2), np.uint32)
+
+    def factors(self, avals, outs, params):
+        build = FactorsBuilder()
+        axes = build.axes(avals[0].shape)
+        return build.build([axes], [[*axes, build.new(2, whole=True)]])
 
     def reference(self, keys: np.ndarray) -> np.ndarray:
         return np.stack(_words(keys), -1)
@@ -233,6 +191,37 @@ def check_keys(name: str, keys: ShapedArray) -> None:
 class _PerKey(_NoDerivative):
     """An operation that draws `shape` values from every key: result shape keys.shape + shape."""
 
+    def factors(
+        self, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
+    ) -> Factors:
+        # Values are counted through `shape`, so a part is drawn by counting from where it begins.
+        counted = params.get("partitionable", True) and math.prod(params["shape"]) < 1 << 32
+        build = FactorsBuilder()
+        keys = build.axes(avals[0].shape)
+        drawn = [build.new(n, whole=not counted, positional=True) for n in params["shape"]]
+        return build.build([keys], [[*keys, *drawn]])
+
+    def positioned(
+        self, operands: Sequence[Any], outs: Sequence[ShapedArray], starts: Any, params: dict
+    ) -> Sequence[Any]:
+        (keys,), (out,), (first,) = operands, outs, starts
+        rank = get_aval(keys).ndim
+        count = full(out.shape, 0, np.uint32)
+        for axis, (start, extent) in enumerate(zip(first[rank:], params["shape"], strict=True)):
+            here = broadcasted_iota(np.uint32, out.shape, rank + axis)
+            here = add(here, full_like(here, convert_element_type(start, np.uint32)))
+            count = add(mul(count, full_like(count, extent)), here)
+        words = random_unwrap_p.bind(keys)
+        halves = [squeeze(slice_in_dim(words, i, i + 1, axis=-1), (rank,)) for i in range(2)]
+        spread = [broadcast_in_dim(x, out.shape, tuple(range(rank))) for x in halves]
+        drawn = threefry2x32_p.bind(*spread, full_like(count, 0), count)
+        return [self.joined(*drawn, **params)]
+
+    @rule
+    def joined(self, high: Any, low: Any, **params: Any) -> Any:
+        """A value from the two words of a block."""
+        raise NotImplementedError
+
     def batch(self, operands: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         return self.bind(*operands, **params), dims[0]
 
@@ -260,6 +249,12 @@ class RandomBits(_PerKey):
         if bit_width not in (8, 16, 32, 64):
             raise TypeError(f"requires 8-, 16-, 32- or 64-bit field width, got {bit_width}")
         return ShapedArray((*keys.shape, *shape), np.dtype(f"uint{bit_width}"))
+
+    def joined(self, high, low, *, bit_width, **params):
+        if bit_width < 64:
+            return convert_element_type(bitwise_xor(high, low), np.dtype(f"uint{bit_width}"))
+        high, low = (convert_element_type(x, np.uint64) for x in (high, low))
+        return bitwise_or(shift_left(high, full_like(high, 32)), low)
 
     def reference(self, keys, *, bit_width, shape, partitionable=True):
         if not partitionable:
@@ -359,6 +354,9 @@ class RandomSplit(_PerKey):
         check_keys("random_split", keys)
         return ShapedArray((*keys.shape, *shape), KEY)
 
+    def joined(self, high, low, **params):
+        return random_wrap_p.bind(stack([high, low], -1), impl=KEY.name)
+
     def reference(self, keys, *, shape, partitionable=True):
         expand = (...,) + (None,) * len(shape)
         k0, k1 = (w[expand] for w in _words(keys))
@@ -409,6 +407,9 @@ class RandomFoldIn(_NoDerivative):
             )
         return keys
 
+    def factors(self, avals, outs, params):
+        return pointwise(avals, outs)
+
     def reference(self, keys: np.ndarray, data: np.ndarray) -> np.ndarray:
         words = threefry_numpy(*_words(keys), np.zeros_like(data), data.astype(np.uint32))
         return _keys(*words)
@@ -436,6 +437,9 @@ class RandomSeed(_NoDerivative):
         if not dtypes.issubdtype(seeds.dtype, np.integer):
             raise TypeError(f"PRNG key seed must be an integer; got {seeds.dtype.name}")
         return ShapedArray(seeds.shape, KEY)
+
+    def factors(self, avals, outs, params):
+        return pointwise(avals, outs)
 
     def reference(self, seeds: np.ndarray, *, impl: str) -> np.ndarray:
         if seeds.dtype.itemsize == 8:
@@ -469,6 +473,9 @@ class RandomClone(_NoDerivative):
 
     def shape(self, keys: ShapedArray) -> ShapedArray:
         return keys
+
+    def factors(self, avals, outs, params):
+        return pointwise(avals, outs)
 
     def reference(self, keys: np.ndarray) -> np.ndarray:
         return keys

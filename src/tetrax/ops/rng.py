@@ -21,9 +21,9 @@ from tetrax.ir.kernel_types import U32, U64
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type
 from tetrax.ops.base import TestFacts, register
-from tetrax.ops.random_bits import threefry_numpy, threefry_scalar
 from tetrax.ops.split import stack, unstack
 from tetrax.ops.structure import move_axis
+from tetrax.ops.threefry import threefry_numpy, threefry_scalar
 from tetrax.runtime.array import as_value
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.symbolic import Zero

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel, scalar
+from tetrax.ir.layout import FactorsBuilder
 from tetrax.ir.types import ShapedArray
 from tetrax.ops import axes as ax
 from tetrax.ops import index_maps
@@ -47,6 +48,8 @@ class Scatter(Primitive):
     updates = 0
     # Whether updates may be added up in any order.
     is_sum = False
+    # How devices put together what each made of its own updates; whole updates are needed if "".
+    across = ""
 
     def __init__(self, name: str, combine: Combine | None, numpy: Any, mnemonic: str) -> None:
         super().__init__(name)
@@ -77,6 +80,15 @@ class Scatter(Primitive):
                 f"{indices.shape} and window {sizes}; got {updates.shape}"
             )
         return ShapedArray(operand.shape, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        operand, indices, updates = avals
+        build = FactorsBuilder()
+        dims = as_gather(params["dimension_numbers"])
+        sizes = index_maps.window_sizes(dims, operand.ndim, updates.shape)
+        across = self.across
+        axes = index_maps.factors(build, operand.shape, indices.shape, dims, sizes, across)
+        return build.build(axes, axes[:1], added=(0,) if across == "sum" else ())
 
     def reference(self, x, indices, updates, *, dimension_numbers, mode, **params):
         out = np.array(x)
@@ -140,6 +152,7 @@ class ScatterSum(Scatter):
     """Adds or subtracts updates: linear in operand and updates together."""
 
     is_sum = True
+    across = "sum"
 
     def jvp(self, primals, tangents, **params):
         operand, indices, updates = primals
@@ -238,6 +251,10 @@ def _need_unique(params: dict) -> None:
 
 class ScatterExtremum(Scatter):
     """Takes the larger (smaller) of operand and updates; those that tie share the derivative."""
+
+    @property
+    def across(self) -> str:
+        return self.name.removeprefix("scatter-")
 
     def jvp(self, primals, tangents, **params):
         operand, indices, updates = primals

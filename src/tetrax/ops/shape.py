@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel
-from tetrax.ir.layout import FactorsBuilder
+from tetrax.ir.layout import FactorsBuilder, apart_from
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View
 from tetrax.ops import axes as ax
@@ -77,6 +77,9 @@ class Rev(Linear):
             )
         return ShapedArray(operand.shape, operand.dtype, operand.weak_type)
 
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, params["dimensions"])
+
     def reference(self, x, *, dimensions):
         return np.flip(x, dimensions)
 
@@ -117,6 +120,16 @@ class Tile(Linear):
             )
         shape = [rep * extent for rep, extent in zip(reps, operand.shape, strict=True)]
         return ShapedArray(shape, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        build = FactorsBuilder()
+        operand = build.axes(avals[0].shape)
+        pairs = zip(params["reps"], operand, strict=True)
+        return build.build([operand], [[(build.new(n), axis) for n, axis in pairs]])
+
+    def local_params(self, params, avals, outs):
+        sizes = zip(outs[0].shape, avals[0].shape, params["reps"], strict=True)
+        return {**params, "reps": tuple(out // n if n else rep for out, n, rep in sizes)}
 
     def reference(self, x, *, reps):
         return np.tile(x, reps)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel
+from tetrax.ir.layout import apart_from
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View
 from tetrax.ops import axes as ax
@@ -72,6 +73,13 @@ class DynamicSlice(Primitive):
                 f"{tuple(slice_sizes)} for operand shape {operand.shape}"
             )
         return ShapedArray(slice_sizes, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        # Axes that are taken whole: wherever the window begins, it is moved to 0.
+        return apart_from(avals, outs, ax.differing(avals[0].shape, outs[0].shape))
+
+    def local_params(self, params, avals, outs):
+        return {**params, "slice_sizes": outs[0].shape}
 
     def reference(self, x, *starts, slice_sizes):
         rows = []
@@ -153,6 +161,9 @@ class DynamicUpdateSlice(Primitive):
                 f"update shape {update.shape} for operand shape {operand.shape}"
             )
         return ShapedArray(operand.shape, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, ax.differing(avals[0].shape, avals[1].shape))
 
     def reference(self, x, update, *starts):
         rows = []

@@ -14,6 +14,7 @@ from tetrax import errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_builder import KernelBuilder
 from tetrax.ir.kernel_types import I32
+from tetrax.ir.layout import apart_from
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import element_type
 from tetrax.ops import axes as ax
@@ -89,6 +90,9 @@ class Sort(Primitive):
                 f"of shapes {shown}"
             )
         return list(operands)
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, (params["dimension"],))
 
     def reference(self, *arrays, dimension, is_stable, num_keys):
         first = arrays[0]
@@ -201,6 +205,9 @@ class TopK(Primitive):
             ShapedArray(shape, operand.dtype, operand.weak_type),
             ShapedArray(shape, np.dtype(np.int32)),
         ]
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, (params["axis"],))
 
     def reference(self, x, *, k, axis):
         wide = _sortable(x)

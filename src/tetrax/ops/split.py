@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel, scalar
+from tetrax.ir.layout import FactorsBuilder, apart_from
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View
 from tetrax.ops import axes as ax
@@ -51,6 +52,9 @@ class Split(Pieces):
             ShapedArray(ax.replace(operand.shape, axis, size), operand.dtype, operand.weak_type)
             for size in sizes
         ]
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, (params["axis"],))
 
     def reference(self, x, *, sizes, axis):
         return np.split(x, list(accumulate(sizes))[:-1], axis)
@@ -114,6 +118,12 @@ class Stack(Primitive):
         shape = ax.insert(first.shape, axis, len(operands))
         return ShapedArray(shape, first.dtype, all(x.weak_type for x in operands))
 
+    def factors(self, avals, outs, params):
+        build = FactorsBuilder()
+        axes = build.axes(avals[0].shape)
+        new = build.new(len(avals), whole=True)
+        return build.build([axes] * len(avals), [ax.insert(axes, params["axis"], new)])
+
     def reference(self, *arrays, axis):
         return np.stack(arrays, axis)
 
@@ -172,6 +182,11 @@ class Unstack(Pieces):
             raise errors.ShapeError(f"unstack: axis {axis} is out of bounds for {operand.shape}")
         out = ShapedArray(ax.without(operand.shape, (axis,)), operand.dtype, operand.weak_type)
         return [out] * operand.shape[axis]
+
+    def factors(self, avals, outs, params):
+        build = FactorsBuilder()
+        axes = build.axes(avals[0].shape, (params["axis"],))
+        return build.build([axes], [ax.without(axes, (params["axis"],))] * len(outs))
 
     def reference(self, x, *, axis):
         return list(np.moveaxis(x, axis, 0))

@@ -14,6 +14,7 @@ import numpy as np
 from tetrax import errors
 from tetrax.ir import kernel, scalar
 from tetrax.ir.kernel_types import BOOL, F32
+from tetrax.ir.layout import apart_from
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type, is_complex
 from tetrax.ops import axes as ax
@@ -57,6 +58,17 @@ def _geometry(params: dict) -> tuple:
         params.get("base_dilation", ones),
         params.get("window_dilation", ones),
     )
+
+
+def _windowed_axes(params: dict) -> list[int]:
+    """The axes along which windows are more than the element itself."""
+    plain = (1, 1, (0, 0), 1, 1)
+    rows = zip(*_geometry(params), strict=True)
+    return [
+        axis
+        for axis, (size, step, pads, *dilations) in enumerate(rows)
+        if (size, step, tuple(pads), *dilations) != plain
+    ]
 
 
 def _with_batch_axis(params: dict) -> dict:
@@ -149,6 +161,9 @@ class ReduceWindow(Primitive):
             )
         shape = _check_windows(self.name, operand, params)
         return ShapedArray(shape, operand.dtype, operand.weak_type)
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, _windowed_axes(params))
 
     def reference(self, x, **params):
         wide = x.astype(np.float32) if element_type(x.dtype).is_storage else x
@@ -293,6 +308,9 @@ class SelectAndGatherAdd(Primitive):
             )
         return ShapedArray(shape, tangents.dtype, tangents.weak_type)
 
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, _windowed_axes(params))
+
     def jvp(self, primals, tangents, **params):
         out = self.bind(*primals, **params)
         if type(tangents[0]) is Zero:
@@ -344,6 +362,9 @@ class SelectAndScatterAdd(Primitive):
                 f"{source.shape} for windows {shape}"
             )
         return ShapedArray(operand.shape, source.dtype, source.weak_type)
+
+    def factors(self, avals, outs, params):
+        return apart_from(avals, outs, _windowed_axes(params))
 
     def jvp(self, primals, tangents, **params):
         out = self.bind(*primals, **params)

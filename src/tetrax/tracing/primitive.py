@@ -13,6 +13,7 @@
     factors(avals, outs, params)             which axes of operands and results are the same, so
                                              that devices can each compute a part
     local_params(params, avals, outs)        the parameters of such a part
+    positioned(operands, outs, starts, params) such parts where they depend on where they begin
     expansion(avals, params)                 a program of other operations that the compiler for
                                              CPUs puts in its place, or None
     stablehlo(ctx, operands, outs, **params) text for XLA
@@ -157,6 +158,15 @@ class Primitive:
     ) -> dict:
         """The parameters for operands and results that are parts, of these types."""
         return params
+
+    @rule
+    def positioned(
+        self, operands: Sequence[Any], outs: Sequence[ShapedArray], starts: Any, params: dict
+    ) -> Sequence[Any]:
+        """Parts of results that are cut along `Factors.positional`: of the types `outs`, beginning
+        at `starts` (for every result an index per axis).
+        """
+        raise self.missing("positioned")
 
     structure: Any = None
     expansion: Any = None

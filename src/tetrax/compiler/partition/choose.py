@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tetrax.compiler.device_groups import DeviceAxes
-from tetrax.ir.layout import Axis, Factors, Layout
+from tetrax.ir.layout import Axis, Factors, Layout, is_whole
 
 Cuts = dict[int, tuple[Any, ...]]
 """For each factor that is cut, the axes of devices, the one of the largest steps first."""
@@ -15,7 +15,32 @@ Cuts = dict[int, tuple[Any, ...]]
 def choose(
     factors: Factors, layouts: Sequence[Layout], wanted: Sequence[Layout | None], axes: DeviceAxes
 ) -> Cuts:
-    """How to cut: as the operands are, the largest first, then as the results are wanted.
+    """How to cut: as the operands are, then as the results are wanted.
+
+    Where these are cut differently, some must be moved: whichever costs least.
+    """
+    operands = list(zip(factors.operands, layouts, strict=True))
+    results = [
+        (dims, layout)
+        for dims, layout in zip(factors.results, wanted, strict=True)
+        if layout is not None
+    ]
+    arrays = [*sorted(operands, key=lambda pair: -_size(pair[0], factors)), *results]
+    cuts = _taken(arrays, factors, axes)
+    if all(layout_of(dims, cuts) == layout for dims, layout in arrays):
+        return cuts
+    found = [cuts]
+    for first in arrays:
+        order = [first, *(pair for pair in arrays if pair is not first)]
+        found.append({} if is_whole(first[1]) else _taken(order, factors, axes))
+    costs = [_cost(one, factors, operands, results, axes) for one in found]
+    return found[costs.index(min(costs))]
+
+
+def _taken(
+    sources: Sequence[tuple[Sequence[Axis], Layout]], factors: Factors, axes: DeviceAxes
+) -> Cuts:
+    """The factors cut as arrays are, the first array before the others.
 
     An axis of devices cuts one of the factors that belong together; those of operands and results
     that have nothing to do with each other may be cut over the same.
@@ -23,13 +48,6 @@ def choose(
     cuts: Cuts = {}
     group = _groups(factors)
     used: dict[int, set[Any]] = {number: set() for number in group.values()}
-    order = sorted(range(len(layouts)), key=lambda i: -_size(factors.operands[i], factors))
-    sources = [(factors.operands[i], layouts[i]) for i in order]
-    sources += [
-        (dims, layout)
-        for dims, layout in zip(factors.results, wanted, strict=True)
-        if layout is not None
-    ]
     for dims, layout in sources:
         for factor, names in _spread(dims, layout, factors, axes):
             taken = used[group[factor]]
@@ -48,6 +66,48 @@ def _groups(factors: Factors) -> dict[int, int]:
             first = min(together)
             group = {f: first if number in together else number for f, number in group.items()}
     return group
+
+
+# What an operation does with an element, and holding one, in terms of sending one.
+_WORK, _HOLD = 1 / 16, 1 / 2
+
+
+def _cost(
+    cuts: Cuts,
+    factors: Factors,
+    operands: Sequence[tuple[Sequence[Axis], Layout]],
+    results: Sequence[tuple[Sequence[Axis], Layout]],
+    axes: DeviceAxes,
+) -> float:
+    """About what a device does and sends for an operation, in elements sent."""
+    total, work = 0.0, 1.0
+    for dims, layout in operands:
+        total += _moving(_size(dims, factors), layout, layout_of(dims, cuts), axes)
+    reduced = any(factor in cuts for factor in factors.reduced)
+    for dims, layout in results:
+        size, made = _size(dims, factors), layout_of(dims, cuts)
+        total += _moving(size, made, layout, axes)
+        # Of a sum over devices everybody may keep the part that is wanted, for half the price.
+        total -= reduced * max(size / _parts(made, axes) - size / _parts(layout, axes), 0)
+    for dims in factors.results:
+        share = _size(dims, factors) / _parts(layout_of(dims, cuts), axes)
+        total += share * (2 * reduced + _HOLD)
+    for factor, size in factors.sizes.items():
+        if factor not in factors.whole:
+            work *= size / axes.product(cuts.get(factor, ()))
+    return total + work * _WORK
+
+
+def _moving(size: int, layout: Layout, target: Layout, axes: DeviceAxes) -> float:
+    """How many elements a device sends so that an array is cut otherwise."""
+    if all(a[: len(b)] == b for a, b in zip(target, layout, strict=True)):
+        return 0.0  # everyone takes a part of what they have
+    here, there = (size / _parts(names, axes) for names in (layout, target))
+    return max(there - here, here)
+
+
+def _parts(layout: Layout, axes: DeviceAxes) -> int:
+    return axes.product(tuple(name for names in layout for name in names))
 
 
 def _size(dims: Sequence[Axis], factors: Factors) -> int:

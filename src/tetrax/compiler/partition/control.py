@@ -24,6 +24,7 @@ from tetrax.tracing.value import get_aval
 def _inline(
     self: Partitioner, eqn: Equation, described: Inline, operands: list[Placed]
 ) -> list[Placed]:
+    self.demands.keep(eqn.invars)
     return self.run(described.program, operands)
 
 
@@ -53,6 +54,7 @@ def _staged(
 def _branch(
     self: Partitioner, eqn: Equation, described: Branch, operands: list[Placed]
 ) -> list[Placed]:
+    self.demands.keep(eqn.invars)
     index = self.reshard(operands[0], whole_layout(0), "a branch is chosen by it")
     layouts = [x.layout for x in operands[1:]]
     first, out_layouts = _staged(self, described.branches[0], layouts)
@@ -75,6 +77,7 @@ def _while(
     consts = [x.layout for x in operands[described.condition_consts : split]]
     carry, body, _ = _settled(self, described.body, consts, operands[split:], [], 1)
     condition, _ = _staged(self, described.condition, [*tests, *carry], [whole_layout(0)])
+    self.noted(eqn, operands, [*tests, *consts, *carry])
     values = [*operands[:split], *_in_layouts(self, operands[split:], carry)]
     loop = While(condition, body, described.condition_consts, described.body_consts)
     return _placed(_bind(loop, [x.value for x in values]), eqn, carry)
@@ -94,6 +97,7 @@ def _scan(
         self, described.body, consts, operands[first:last], turns, described.length
     )
     values = [*operands[:first], *_in_layouts(self, operands[first:last], carry), *stacked]
+    self.noted(eqn, operands, [*consts, *carry, *(x.layout for x in stacked)])
     loop = Scan(body, described.consts, described.carry, described.length, described.reverse)
     layouts = [*carry, *(((), *layout) for layout in outs)]
     return _placed(_bind(loop, [x.value for x in values]), eqn, layouts)
@@ -139,6 +143,7 @@ def _constraint(
         names if names is not None else tuple(name for name in now if name not in named)
         for names, now in zip(described.layout, x.layout, strict=True)
     )
+    self.noted(eqn, operands, [layout])
     return [self.reshard(x, layout, "with_sharding_constraint asks for it")]
 
 
@@ -148,6 +153,7 @@ def _host(
     """Python is called once, not by every device: by the first one, which gives the others what it
     got. In programs of one device each device calls it for itself.
     """
+    self.demands.keep(eqn.invars)
     names = self.automatic
     if self.axes.product(names) == 1:
         return self.whole(eqn, operands)

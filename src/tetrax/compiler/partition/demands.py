@@ -1,59 +1,87 @@
-"""How values that all devices would compute whole are best cut, given who uses them.
+"""How values are best cut, given who uses them.
 
-A first pass over a program finds out which values are whole and then cut (`Demands.note`). They are
-computed cut from the start in the second pass, if nobody needs them whole.
+A first pass over a program finds out which values are cut further by all who use them: whole ones
+of which every device takes a part, sums over devices of which everyone keeps a part. In the second
+pass they are computed so from the start (`Demands.settle`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 from tetrax.compiler.device_groups import DeviceAxes
-from tetrax.compiler.partition.choose import choose, layout_of
-from tetrax.ir.layout import Layout, is_whole
-from tetrax.ir.program import ClosedProgram, Equation, Var
+from tetrax.compiler.partition.choose import Cuts, choose, layout_of
+from tetrax.ir.layout import Factors, Layout
+from tetrax.ir.program import Equation, Var
+
+
+@dataclass(frozen=True)
+class _Done:
+    """An equation, how its operands lie, and what was cut; no `factors` if all devices did all."""
+
+    eqn: Equation
+    layouts: Sequence[Layout]
+    factors: Factors | None = None
+    cuts: Cuts | None = None
 
 
 class Demands:
-    """What the equations of a program, and of those it holds, want of whole values."""
+    """What the equations of a program, and of those it holds, want of the values they take."""
 
     def __init__(self) -> None:
-        self.layouts: dict[Var, Layout] = {}
-        self._needed_whole: set[Var] = set()
-        # The equations that all devices do alike, by the program they stand in, in order.
-        self._alike: list[Equation] = []
+        self._layouts: dict[Var, Layout] = {}
+        self._as_is: set[Var] = set()
+        # Equations by the program they stand in, in order.
+        self._done: list[_Done] = []
 
-    def note(self, atom: object, layout: Layout) -> None:
-        """An equation takes a whole value, cut so."""
+    def note(self, atom: object, now: Layout, wanted: Layout) -> None:
+        """Somebody takes a value that is cut as `now`, and wants it so."""
         if not isinstance(atom, Var):
             return
-        if is_whole(layout):
-            self._needed_whole.add(atom)
-        else:
-            self.layouts.setdefault(atom, layout)
+        if wanted == now or self._layouts.setdefault(atom, wanted) != wanted:
+            self._as_is.add(atom)
 
-    def done_by_all(self, eqn: Equation) -> None:
-        self._alike.append(eqn)
+    def keep(self, atoms: Sequence[object]) -> None:
+        """Somebody takes these values as they are."""
+        self._as_is.update(atom for atom in atoms if isinstance(atom, Var))
 
-    def settle(self, closed: ClosedProgram, axes: DeviceAxes) -> dict[Var, Layout]:
-        """What to cut: what is wanted cut by all, and what only that is computed from."""
-        for atom in closed.program.outvars:
-            if isinstance(atom, Var):
-                self._needed_whole.add(atom)
+    def done(
+        self,
+        eqn: Equation,
+        layouts: Sequence[Layout],
+        factors: Factors | None = None,
+        cuts: Cuts | None = None,
+    ) -> None:
+        """An equation was partitioned so."""
+        self._done.append(_Done(eqn, layouts, factors, cuts))
+
+    def settle(self, axes: DeviceAxes) -> dict[Var, Layout]:
+        """What to cut further: what is wanted so by all, and what only that is computed from."""
         found: dict[Var, Layout] = {}
-        for eqn in reversed(self._alike):
-            wanted = [
-                None if var in self._needed_whole else self.layouts.get(var) for var in eqn.outvars
-            ]
-            avals, outs = [atom.aval for atom in eqn.invars], [var.aval for var in eqn.outvars]
-            factors = None
-            if any(layout is not None for layout in wanted) and eqn.primitive.structure is None:
-                factors = eqn.primitive.factors(avals, outs, eqn.params)
-            if factors is None:
-                self._needed_whole.update(a for a in eqn.invars if isinstance(a, Var))
+        for done in reversed(self._done):
+            eqn, factors, cuts = done.eqn, done.factors, done.cuts
+            wanted = [None if var in self._as_is else self._layouts.get(var) for var in eqn.outvars]
+            if any(layout is not None for layout in wanted):
+                if factors is None:
+                    avals, outs = ([x.aval for x in atoms] for atoms in (eqn.invars, eqn.outvars))
+                    factors = eqn.primitive.factors(avals, outs, eqn.params)
+                if factors is not None:
+                    cuts = choose(factors, done.layouts, wanted, axes)
+                    found.update(_granted(eqn, factors, cuts, wanted))
+            if factors is None or cuts is None:
+                self.keep(eqn.invars)
                 continue
-            cuts = choose(factors, [((),) * aval.ndim for aval in avals], wanted, axes)
-            for var, layout in zip(eqn.outvars, wanted, strict=True):
-                if layout is not None:
-                    found[var] = layout
-            for atom, dims in zip(eqn.invars, factors.operands, strict=True):
-                self.note(atom, layout_of(dims, cuts))
+            for atom, now, dims in zip(eqn.invars, done.layouts, factors.operands, strict=True):
+                self.note(atom, now, layout_of(dims, cuts))
         return found
+
+
+def _granted(
+    eqn: Equation, factors: Factors, cuts: Cuts, wanted: Sequence[Layout | None]
+) -> Iterator[tuple[Var, Layout]]:
+    """The results that are best cut as they are wanted: at once, or when they are summed."""
+    summed = any(factor in cuts for factor in factors.reduced)
+    for var, dims, layout in zip(eqn.outvars, factors.results, wanted, strict=True):
+        if layout is not None and (summed or layout_of(dims, cuts) == layout):
+            yield var, layout

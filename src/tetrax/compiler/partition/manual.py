@@ -13,6 +13,7 @@ def _manual(
     self: Partitioner, eqn: Equation, described: Manual, operands: list[Placed]
 ) -> list[Placed]:
     manual, program = described.manual, described.program
+    self.demands.keep(eqn.invars)
     inner = []
     for x, given, aval in zip(operands, described.in_layouts, program.in_avals, strict=True):
         automatic = tuple(tuple(n for n in names if n not in manual) for names in x.layout)

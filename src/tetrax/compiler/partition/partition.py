@@ -11,6 +11,7 @@ from tetrax.compiler.partition import control, manual
 from tetrax.compiler.partition.partitioner import Partitioner
 from tetrax.compiler.partition.placed import Placed, local_aval
 from tetrax.compiler.partition.report import Report
+from tetrax.compiler.passes.control import unify_control
 from tetrax.compiler.passes.dce import eliminate_dead_code
 from tetrax.compiler.passes.inline import inline
 from tetrax.ir.layout import Layout
@@ -30,6 +31,11 @@ class Partitioned:
     report: Report
 
 
+def _prepared(closed: ClosedProgram) -> ClosedProgram:
+    """Without calls, so that each has variables of its own, and without what nobody needs."""
+    return eliminate_dead_code(unify_control(inline(closed), _prepared))
+
+
 def partition(
     closed: ClosedProgram,
     axes: DeviceAxes,
@@ -37,7 +43,7 @@ def partition(
     out_layouts: Sequence[Layout | None],
 ) -> Partitioned:
     """The program of one of the devices; None in `out_layouts` leaves it to the program."""
-    closed = eliminate_dead_code(inline(closed))  # devices need not exchange what nobody uses
+    closed = _prepared(closed)
     avals = [
         local_aval(aval, layout, axes)
         for aval, layout in zip(closed.in_avals, in_layouts, strict=True)
@@ -56,5 +62,5 @@ def partition(
         return Partitioned(program, axes, found, partitioner.report), partitioner
 
     first, partitioner = attempt({})
-    settled = partitioner.demands.settle(closed, axes)
+    settled = partitioner.demands.settle(axes)
     return attempt(settled)[0] if settled else first

@@ -7,23 +7,31 @@ a factor that is cut is reduced over the devices. What can't be cut is gathered 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from tetrax.compiler.device_groups import DeviceAxes
 from tetrax.compiler.partition.choose import choose, layout_of
 from tetrax.compiler.partition.demands import Demands
-from tetrax.compiler.partition.placed import Placed, fitting, local_aval
+from tetrax.compiler.partition.placed import Placed, Share, fitting, local_aval
 from tetrax.compiler.partition.report import Report
-from tetrax.compiler.partition.reshard import reshard
+from tetrax.compiler.partition.reshard import position, reshard
+from tetrax.ir.control import HostCall
 from tetrax.ir.layout import Factors, Layout, is_whole, whole_layout
-from tetrax.ir.program import ClosedProgram, Equation, Literal, Var
-from tetrax.ops.collective import Collective, pmax_p, pmin_p, psum_p
+from tetrax.ir.program import ClosedProgram, Equation, Literal, Program, Var
+from tetrax.ir.types import ShapedArray
+from tetrax.ops.arithmetic import add, mul
+from tetrax.ops.collective import Collective, pmax_p, pmin_p, psum_p, psum_scatter_p
+from tetrax.ops.creation import full_like
 from tetrax.tracing.source import inherit_source
 from tetrax.tracing.value import get_aval
 
 _REDUCTIONS = {"sum": psum_p, "max": pmax_p, "min": pmin_p}
+SUMS = ("add", "add_any")
 Wanted = dict[Var, Layout]
 Handler = Callable[["Partitioner", Equation, Any, list[Placed]], list[Placed]]
 
@@ -47,6 +55,10 @@ class Partitioner:
         # What whole values are wanted cut, found by a pass before; and what this one finds.
         self.settled = settled or {}
         self.demands = Demands()
+        # Variables that are used once, to be added to something.
+        self._only_added: set[Var] = set()
+        # Values that were brought into other layouts, so that nothing is moved twice.
+        self._moved: dict[tuple[int, Layout], tuple[Any, Placed]] = {}
         # The axes for which a program is that of one device already.
         self.manual: frozenset[Any] = frozenset()
 
@@ -67,13 +79,13 @@ class Partitioner:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Partition something without saying so in the report."""
-        before = self.report
-        self.report = Report(before.devices)
+        """Partition something without saying so in the report, or what it demands."""
+        before = self.report, self.demands
+        self.report, self.demands = Report(self.report.devices), Demands()
         try:
             yield
         finally:
-            self.report = before
+            self.report, self.demands = before
 
     @contextmanager
     def repeated(self, times: int) -> Iterator[None]:
@@ -103,6 +115,7 @@ class Partitioner:
             return values[atom]
 
         wanted = self.wanted(closed, operands, out_layouts)
+        self._only_added |= only_added(program)
         outer = inherit_source(None)
         try:
             for eqn in program.eqns:
@@ -113,7 +126,8 @@ class Partitioner:
                 values.update(zip(eqn.outvars, outs, strict=True))
         finally:
             inherit_source(outer)
-        outs = [read(atom) for atom in program.outvars]
+        outs = [self.summed(read(atom)) for atom in program.outvars]
+        self.demands.keep(program.outvars)
         if not out_layouts:
             return outs
         return [
@@ -137,11 +151,23 @@ class Partitioner:
 
     def reshard(self, x: Placed, layout: Layout, reason: str) -> Placed:
         """`x` in another layout, or as near to it as sizes allow."""
-        return reshard(x, fitting(layout, x.aval, self.axes), self.axes, self.report, reason)
+        layout = fitting(layout, x.aval, self.axes)
+        if layout == x.layout:
+            return x
+        known = self._moved.get((id(x.value), layout))
+        if known is not None and known[0] is x.value:
+            return known[1]
+        moved = reshard(x, layout, self.axes, self.report, reason)
+        self._moved[id(x.value), layout] = x.value, moved
+        return moved
 
     # -- equations -----------------------------------------------------------------------------
 
     def equation(self, eqn: Equation, operands: list[Placed], wanted: Wanted) -> list[Placed]:
+        if eqn.primitive.name in SUMS and _one_sum(operands):
+            return self._sum_of_shares(eqn, operands, wanted)
+        if any(x.share for x in operands):
+            operands = [self.summed(x) for x in operands]
         structure = eqn.primitive.structure
         if structure is not None:
             described = structure([x.aval for x in operands], **eqn.params)
@@ -150,15 +176,17 @@ class Partitioner:
                 return handler(self, eqn, described, operands)
         if isinstance(eqn.primitive, Collective) and eqn.primitive.kind:
             self._note_collective(eqn.primitive, eqn.params, operands)
-        if all(is_whole(x.layout) for x in operands) and wanted.keys().isdisjoint(eqn.outvars):
-            self.demands.done_by_all(eqn)
-            return self.whole(eqn, operands)
-        outs = [var.aval for var in eqn.outvars]
-        factors = eqn.primitive.factors([x.aval for x in operands], outs, eqn.params)
+        layouts = [x.layout for x in operands]
+        if all(map(is_whole, layouts)) and wanted.keys().isdisjoint(eqn.outvars):
+            self.demands.done(eqn, layouts)
+            if eqn.primitive.is_pure or self._factors(eqn) is not None:
+                return self.whole(eqn, operands)
+        factors = self._factors(eqn)
+        if factors is None and not eqn.primitive.is_pure:
+            return self._handlers[HostCall](self, eqn, None, operands)
         if factors is None:
             reason = f"{eqn.primitive.name} needs all of it"
-            for atom, x in zip(eqn.invars, operands, strict=True):
-                self.demands.note(atom, whole_layout(x.aval.ndim))
+            self.demands.keep(eqn.invars)
             gathered = [self.reshard(x, whole_layout(x.aval.ndim), reason) for x in operands]
             return self.whole(eqn, gathered)
         return self._parts(eqn, operands, factors, wanted)
@@ -176,14 +204,20 @@ class Partitioner:
                 aval = aval.update(shape=(size, *aval.shape))
             self.report.add(primitive.kind, names, size, aval, "the program asks for it")
 
+    def _factors(self, eqn: Equation) -> Factors | None:
+        outs = [var.aval for var in eqn.outvars]
+        return eqn.primitive.factors([atom.aval for atom in eqn.invars], outs, eqn.params)
+
+    def noted(self, eqn: Equation, operands: Sequence[Placed], layouts: Sequence[Layout]) -> None:
+        """An equation that holds programs takes its operands so."""
+        for atom, x, layout in zip(eqn.invars, operands, layouts, strict=True):
+            self.demands.note(atom, x.layout, layout)
+
     def whole(self, eqn: Equation, operands: Sequence[Placed]) -> list[Placed]:
         """All devices do the same."""
         outs = eqn.primitive.rebind([x.value for x in operands], eqn.params)
         outs = outs if eqn.primitive.multiple_results else [outs]
-        return [
-            Placed(out, var.aval, whole_layout(var.aval.ndim))
-            for out, var in zip(outs, eqn.outvars, strict=True)
-        ]
+        return _all_placed(outs, eqn, [whole_layout(var.aval.ndim) for var in eqn.outvars])
 
     def _parts(
         self, eqn: Equation, operands: Sequence[Placed], factors: Factors, wanted: Wanted
@@ -193,9 +227,7 @@ class Partitioner:
         targets = [wanted.get(var) for var in eqn.outvars]
         cuts = choose(factors, [x.layout for x in operands], targets, axes)
         reason = f"{primitive.name} is cut differently"
-        for atom, x, dims in zip(eqn.invars, operands, factors.operands, strict=True):
-            if is_whole(x.layout) and x.layout:
-                self.demands.note(atom, layout_of(dims, cuts))
+        self.demands.done(eqn, [x.layout for x in operands], factors, cuts)
         fitted = [
             self.reshard(x, layout_of(dims, cuts), reason)
             for x, dims in zip(operands, factors.operands, strict=True)
@@ -206,19 +238,136 @@ class Partitioner:
             for var, layout in zip(eqn.outvars, layouts, strict=True)
         ]
         params = primitive.local_params(eqn.params, [get_aval(x.value) for x in fitted], avals)
-        outs = primitive.rebind([x.value for x in fitted], params)
-        outs = list(outs) if primitive.multiple_results else [outs]
-        for factor, operation in factors.reduced.items():
-            names = cuts.get(factor, ())
-            if names:
-                outs = self._reduced(outs, operation, names, primitive.name)
+        values = [x.value for x in fitted]
+        if not factors.positional.isdisjoint(cuts):
+            starts = [
+                self._starts(layout, aval) for layout, aval in zip(layouts, avals, strict=True)
+            ]
+            outs = list(primitive.positioned(values, avals, starts, eqn.params))
+            return _all_placed(outs, eqn, layouts)
+        across = [(cuts[f], operation) for f, operation in factors.reduced.items() if f in cuts]
+        if across:
+            return self._reduced(eqn, values, params, layouts, factors, across, wanted)
+        outs = primitive.rebind(values, params)
+        return _all_placed(outs if primitive.multiple_results else [outs], eqn, layouts)
+
+    def _starts(self, layout: Layout, part: ShapedArray) -> list[Any]:
+        """Where the part of this device begins in the whole, an int32 for every axis."""
         return [
-            Placed(out, var.aval, layout)
-            for out, var, layout in zip(outs, eqn.outvars, layouts, strict=True)
+            mul(position(names, self.axes), np.int32(extent)) if names else np.int32(0)
+            for names, extent in zip(layout, part.shape, strict=True)
         ]
 
-    def _reduced(self, outs: Sequence[Any], operation: str, names: tuple, name: str) -> list[Any]:
-        for out in outs:
-            reason = f"{name} is reduced over an axis that is cut"
-            self.report.add("all_reduce", names, self.axes.product(names), get_aval(out), reason)
-        return _REDUCTIONS[operation].bind(*outs, axes=names, axis_index_groups=None)
+    def _reduced(
+        self,
+        eqn: Equation,
+        values: list[Any],
+        params: dict,
+        layouts: Sequence[Layout],
+        factors: Factors,
+        across: Sequence[tuple[tuple[Any, ...], str]],
+        wanted: Wanted,
+    ) -> list[Placed]:
+        """The one result of an equation of which each device makes a share."""
+        (var,), (layout,) = eqn.outvars, layouts
+        added = {i: values[i] for i in factors.added}
+        values = [full_like(x, 0) if i in added else x for i, x in enumerate(values)]
+        out = Placed(eqn.primitive.rebind(values, params), var.aval, layout)
+        reason = f"{eqn.primitive.name} is reduced over an axis that is cut"
+        goal = wanted.get(var)
+        shares = [
+            (operation, Share(names, goal, reason, self.report.line)) for names, operation in across
+        ]
+        if var in self._only_added and not added and [name for name, _ in shares] == ["sum"]:
+            return [replace(out, share=shares[0][1])]
+        for operation, share in shares:
+            if operation == "sum":
+                out = self.summed(replace(out, share=share))
+            else:
+                out = replace(out, value=self._all_reduce(out.value, operation, share))
+        for x in added.values():
+            rest = self.reshard(Placed(x, var.aval, layout), out.layout, "the sum is cut so")
+            out = Placed(add(rest.value, out.value), var.aval, out.layout)
+        return [out]
+
+    def _all_reduce(self, value: Any, operation: str, share: Share) -> Any:
+        size = self.axes.product(share.names)
+        self.report.add("all_reduce", share.names, size, get_aval(value), share.reason, share.line)
+        return _REDUCTIONS[operation].bind(value, axes=share.names, axis_index_groups=None)[0]
+
+    def _sum_of_shares(
+        self, eqn: Equation, operands: Sequence[Placed], wanted: Wanted
+    ) -> list[Placed]:
+        """Shares of two sums over devices are added first, so that there is one such sum."""
+        (var,), first = eqn.outvars, operands[0]
+        assert first.share is not None
+        share = replace(first.share, wanted=wanted.get(var))
+        self.demands.done(eqn, [x.layout for x in operands])
+        value = eqn.primitive.rebind([x.value for x in operands], eqn.params)
+        out = Placed(value, var.aval, first.layout, share)
+        return [out if var in self._only_added else self.summed(out)]
+
+    def summed(self, x: Placed) -> Placed:
+        """The sum of all devices' shares; each keeps a part of it where that is wanted."""
+        share = x.share
+        if share is None:
+            return x
+        aval, names = get_aval(x.value), share.names
+        size = self.axes.product(names)
+        axis = _extended(x.layout, share.wanted, names, aval.shape, size)
+        if axis is None:
+            return Placed(self._all_reduce(x.value, "sum", share), x.aval, x.layout)
+        self.report.add("reduce_scatter", names, size, aval, share.reason, share.line)
+        value = psum_scatter_p.bind(
+            x.value,
+            axis_name=names,
+            axis_size=size,
+            scatter_dimension=axis,
+            tiled=True,
+            axis_index_groups=None,
+        )
+        layout = tuple((*own, *names) if i == axis else own for i, own in enumerate(x.layout))
+        return Placed(value, x.aval, layout)
+
+
+def _one_sum(operands: Sequence[Placed]) -> bool:
+    """Whether all are shares of sums over the same devices, cut alike."""
+    first = operands[0]
+    return first.share is not None and all(
+        x.share is not None and x.share.names == first.share.names and x.layout == first.layout
+        for x in operands
+    )
+
+
+def _extended(
+    layout: Layout, wanted: Layout | None, names: tuple, shape: Sequence[int], size: int
+) -> int | None:
+    """The axis that is wanted cut over `names` as well."""
+    if wanted is None:
+        return None
+    for axis, (own, goal) in enumerate(zip(layout, wanted, strict=True)):
+        if goal[: len(own) + len(names)] == (*own, *names) and shape[axis] % size == 0:
+            return axis
+    return None
+
+
+def only_added(program: Program) -> set[Var]:
+    """The variables that are used once, to be added to something."""
+    uses = Counter(
+        atom
+        for atoms in (*(eqn.invars for eqn in program.eqns), program.outvars)
+        for atom in atoms
+        if isinstance(atom, Var)
+    )
+    return {
+        atom
+        for eqn in program.eqns
+        if eqn.primitive.name in SUMS
+        for atom in eqn.invars
+        if isinstance(atom, Var) and uses[atom] == 1
+    }
+
+
+def _all_placed(outs: Sequence[Any], eqn: Equation, layouts: Sequence[Layout]) -> list[Placed]:
+    avals = [var.aval for var in eqn.outvars]
+    return [Placed(*found) for found in zip(outs, avals, layouts, strict=True)]

@@ -11,12 +11,26 @@ from tetrax.ir.types import ShapedArray
 
 
 @dataclass(frozen=True)
+class Share:
+    """A sum over the devices along `names` that is yet to be done, best cut as `wanted`."""
+
+    names: tuple[Any, ...]
+    wanted: Layout | None
+    reason: str
+    line: str
+
+
+@dataclass(frozen=True)
 class Placed:
-    """`value` is the part of a device; `aval` the type of the whole, cut as `layout` says."""
+    """`value` is the part of a device; `aval` the type of the whole, cut as `layout` says.
+
+    Where there is a `share`, `value` is only this device's share of the part.
+    """
 
     value: Any
     aval: ShapedArray
     layout: Layout
+    share: Share | None = None
 
 
 def local_aval(aval: ShapedArray, layout: Layout, axes: DeviceAxes) -> ShapedArray:

@@ -61,12 +61,17 @@ class Report:
     line: str = ""
 
     def add(
-        self, kind: str, names: Sequence[Any], devices: int, aval: ShapedArray, reason: str
+        self,
+        kind: str,
+        names: Sequence[Any],
+        devices: int,
+        aval: ShapedArray,
+        reason: str,
+        line: str | None = None,
     ) -> None:
         if devices > 1:
-            move = Move(
-                kind, tuple(names), devices, nbytes(aval), aval, reason, self.line, self.times
-            )
+            line = self.line if line is None else line
+            move = Move(kind, tuple(names), devices, nbytes(aval), aval, reason, line, self.times)
             self.moves.append(move)
 
     def count(self, kind: str) -> int:

@@ -20,8 +20,8 @@ from tetrax.ops.bits_and_compare import (
 )
 from tetrax.ops.convert import convert_element_type
 from tetrax.ops.join import concatenate, slice_along
-from tetrax.ops.random_bits import PARITY, ROTATIONS
 from tetrax.ops.structure import broadcast_in_dim, full, reshape
+from tetrax.ops.threefry import PARITY, ROTATIONS
 from tetrax.tracing.value import get_aval
 
 _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)

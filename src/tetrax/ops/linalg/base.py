@@ -7,11 +7,13 @@ where LAPACK reports failure the result is NaN.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from tetrax import errors
 from tetrax._lazy import lazy_module
+from tetrax.ir.layout import Factors, FactorsBuilder
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import abs, add, div, mul, sub
 from tetrax.ops.base import batch_size, real_dtype
@@ -33,6 +35,17 @@ _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 # Differences up to this many units in the last place count as zero.
 _UNITS = 10
 _ACCEPTED = "float32, float64, complex64 and complex128"
+
+
+def right_sides_apart(factors: Factors, columns: bool) -> Factors:
+    """The factors of a linear system whose last operand and result may be cut between columns (or
+    rows) as well.
+    """
+    axis = -1 if columns else -2
+    right = factors.operands[-1]
+    ((free,), result) = right[axis], list(factors.results[0])
+    result[axis] = (free,)
+    return replace(factors, results=(tuple(result),), whole=factors.whole - {free})
 
 
 class Decomposition(Primitive):
@@ -84,6 +97,18 @@ class Decomposition(Primitive):
                 f"All inputs to {self.name} must have the same batch dimensions, got shapes {shown}"
             )
         return batches[0]
+
+    @rule
+    def factors(
+        self, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], params: dict
+    ) -> Factors:
+        build = FactorsBuilder()
+        batch = build.axes(self._batch_shape(avals))
+
+        def dims(aval: ShapedArray) -> list[int]:
+            return [*batch, *(build.new(n, whole=True) for n in aval.shape[len(batch) :])]
+
+        return build.build([dims(aval) for aval in avals], [dims(out) for out in outs])
 
     def reference(self, *arrays: np.ndarray, **params: Any) -> Any:
         first = arrays[0]

@@ -18,6 +18,7 @@ from tetrax.ops.linalg.base import (
     move_axis,
     narrowed,
     need_square,
+    right_sides_apart,
     routine,
     swapped,
     tril,
@@ -123,6 +124,10 @@ class TriangularSolve(Decomposition):
         if type(ct) is Zero:
             return [None, Zero(b.aval)]
         return [None, self.bind(a, ct, transpose_a=not transpose_a, **params)]
+
+    def factors(self, avals, outs, params):
+        # Right-hand sides are solved for one by one.
+        return right_sides_apart(super().factors(avals, outs, params), params["left_side"])
 
     def batch(self, operands, dims, **params):
         (a, b), (a_dim, b_dim) = operands, dims

@@ -16,6 +16,7 @@ from tetrax.ops.linalg.base import (
     leading,
     move_axis,
     nan_like,
+    right_sides_apart,
     routine,
     trailing,
 )
@@ -75,6 +76,9 @@ class TridiagonalSolve(Decomposition):
         lower = concatenate([zero, leading(du, -1, du.shape[-1] - 1)], d.ndim - 1)
         upper = concatenate([trailing(dl, -1, 1), zero], d.ndim - 1)
         return [None, None, None, self.bind(lower, d, upper, ct, perturb_singular=perturb_singular)]
+
+    def factors(self, avals, outs, params):
+        return right_sides_apart(super().factors(avals, outs, params), True)
 
     def batch(self, operands, dims, *, perturb_singular):
         if any(dim is not None for dim in dims[:3]):
