@@ -38,12 +38,13 @@ def _staged(
     closed: ClosedProgram,
     layouts: Sequence[Layout],
     out_layouts: Sequence[Layout | None] = (),
+    kept: int | None = None,
 ) -> tuple[ClosedProgram, tuple[Layout, ...]]:
     """The program of one device for operands cut so, and how its results are cut."""
 
     def run(*parts: Any) -> tuple[list[Any], tuple[Layout, ...]]:
         triples = zip(parts, closed.in_avals, layouts, strict=True)
-        outs = self.run(closed, [Placed(*triple) for triple in triples], out_layouts)
+        outs = self.run(closed, [Placed(*triple) for triple in triples], out_layouts, kept)
         return [out.value for out in outs], tuple(out.layout for out in outs)
 
     pairs = zip(closed.in_avals, layouts, strict=True)
@@ -97,6 +98,9 @@ def _scan(
         self, described.body, consts, operands[first:last], turns, described.length
     )
     values = [*operands[:first], *_in_layouts(self, operands[first:last], carry), *stacked]
+    stacks = eqn.outvars[len(carry) :], described.body.program.outvars[len(carry) :], outs
+    for outer, inner, layout in zip(*stacks, strict=True):
+        self.demands.passed(outer, inner, layout)
     self.noted(eqn, operands, [*consts, *carry, *(x.layout for x in stacked)])
     loop = Scan(body, described.consts, described.carry, described.length, described.reverse)
     layouts = [*carry, *(((), *layout) for layout in outs)]
@@ -123,7 +127,7 @@ def _settled(
     carry = list(outs[:count])
     with self.repeated(times):
         kept = [*carry, *([None] * (len(outs) - count))]
-        program, outs = _staged(self, body, [*consts, *carry, *turns], kept)
+        program, outs = _staged(self, body, [*consts, *carry, *turns], kept, count)
     return list(outs[:count]), program, outs[count:]
 
 

@@ -17,6 +17,15 @@ from tetrax.ir.program import Equation, Var
 
 
 @dataclass(frozen=True)
+class _Passed:
+    """A result of a loop, and the variable of its body that it is made of, turn by turn."""
+
+    outer: Var
+    inner: object
+    layout: Layout
+
+
+@dataclass(frozen=True)
 class _Done:
     """An equation, how its operands lie, and what was cut; no `factors` if all devices did all."""
 
@@ -33,7 +42,7 @@ class Demands:
         self._layouts: dict[Var, Layout] = {}
         self._as_is: set[Var] = set()
         # Equations by the program they stand in, in order.
-        self._done: list[_Done] = []
+        self._done: list[_Done | _Passed] = []
 
     def note(self, atom: object, now: Layout, wanted: Layout) -> None:
         """Somebody takes a value that is cut as `now`, and wants it so."""
@@ -56,19 +65,30 @@ class Demands:
         """An equation was partitioned so."""
         self._done.append(_Done(eqn, layouts, factors, cuts))
 
+    def passed(self, outer: Var, inner: object, layout: Layout) -> None:
+        """A loop stacks up what its body leaves in `inner`, cut so, as `outer`."""
+        self._done.append(_Passed(outer, inner, layout))
+
     def settle(self, axes: DeviceAxes) -> dict[Var, Layout]:
         """What to cut further: what is wanted so by all, and what only that is computed from."""
         found: dict[Var, Layout] = {}
         for done in reversed(self._done):
+            if isinstance(done, _Passed):
+                wanted = None if done.outer in self._as_is else self._layouts.get(done.outer)
+                if wanted is None or wanted[0]:
+                    self.keep([done.inner])
+                else:
+                    self.note(done.inner, done.layout, wanted[1:])
+                continue
             eqn, factors, cuts = done.eqn, done.factors, done.cuts
-            wanted = [None if var in self._as_is else self._layouts.get(var) for var in eqn.outvars]
-            if any(layout is not None for layout in wanted):
+            goals = [None if var in self._as_is else self._layouts.get(var) for var in eqn.outvars]
+            if any(layout is not None for layout in goals):
                 if factors is None:
                     avals, outs = ([x.aval for x in atoms] for atoms in (eqn.invars, eqn.outvars))
                     factors = eqn.primitive.factors(avals, outs, eqn.params)
                 if factors is not None:
-                    cuts = choose(factors, done.layouts, wanted, axes)
-                    found.update(_granted(eqn, factors, cuts, wanted))
+                    cuts = choose(factors, done.layouts, goals, axes)
+                    found.update(_granted(eqn, factors, cuts, goals))
             if factors is None or cuts is None:
                 self.keep(eqn.invars)
                 continue

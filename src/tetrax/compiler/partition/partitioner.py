@@ -102,8 +102,12 @@ class Partitioner:
         closed: ClosedProgram,
         operands: Sequence[Placed],
         out_layouts: Sequence[Layout | None] = (),
+        kept: int | None = None,
     ) -> list[Placed]:
-        """The results of a program, in `out_layouts` where these say something."""
+        """The results of a program, in `out_layouts` where these say something.
+
+        The first `kept` of them (by default all) are needed as they are.
+        """
         program = closed.program
         values: dict[Var, Placed] = dict(zip(program.invars, operands, strict=True))
         for var, value in zip(program.constvars, closed.consts, strict=True):
@@ -127,7 +131,7 @@ class Partitioner:
         finally:
             inherit_source(outer)
         outs = [self.summed(read(atom)) for atom in program.outvars]
-        self.demands.keep(program.outvars)
+        self.demands.keep(program.outvars[:kept])
         if not out_layouts:
             return outs
         return [
