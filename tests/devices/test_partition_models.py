@@ -245,3 +245,35 @@ def test_nothing_is_whole_in_a_transformer():
     text = tetrax.jit(model).lower(*placed(args, (P(), P(), P("x")))).text("partitioned")
     assert "[40," not in text, text
     assert LINE.size == 8
+
+
+def test_gradients_of_layers_in_a_loop():
+    """Fully sharded: in each turn a layer is gathered, and its gradients summed where they are."""
+    params = np.stack([weights(32, 32) for _ in range(3)])
+
+    def loss(params: Any, x: Any) -> Any:
+        return jnp.mean(lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, params)[0] ** 2)
+
+    counts = {"all_gather": 2, "reduce_scatter": 1, "all_reduce": 1}
+    args, specs = (params, weights(BATCH, 32)), (P(None, "x"), P("x"))
+    _, updated = check(training(loss), args, specs, collectives=counts)
+    assert updated.sharding.spec == P(None, "x")
+
+
+def test_gradients_summed_over_small_batches():
+    """What a loop only adds to is cut from the start."""
+
+    def step(params: Any, x: Any) -> Any:
+        def turn(total: Any, part: Any) -> Any:
+            gradient = tetrax.grad(lambda p: jnp.mean(mlp(p, part) ** 2))(params)
+            return tree.map(jnp.add, total, gradient), None
+
+        total, _ = lax.scan(turn, tree.map(jnp.zeros_like, params), x)
+        return tree.map(lambda p, g: p - 0.1 * g, params, total)
+
+    args, specs = (layers(16, 32, 8), weights(3, BATCH, 16)), (P("x"), P(None, "x"))
+    counts = {"all_gather": 4, "reduce_scatter": 4}
+    check(step, args, specs, collectives=counts)
+    text = tetrax.jit(step).lower(*placed(args, specs)).text("partitioned")
+    zeros = [line for line in text.splitlines() if "= broadcast_in_dim" in line and " 0.0:" in line]
+    assert not any("f32[16,32]" in line or "f32[32,8]" in line for line in zeros)

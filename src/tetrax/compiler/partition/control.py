@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from typing import Any
 
-from tetrax.compiler.partition.partitioner import Handler, Partitioner
+from tetrax.compiler.partition.partitioner import SUMS, Handler, Partitioner, only_added
 from tetrax.compiler.partition.placed import Placed, local_aval
 from tetrax.compiler.partition.reshard import position
 from tetrax.compiler.passes.control import control_operation
 from tetrax.ir.control import Branch, Constraint, HostCall, Inline, Scan, While
 from tetrax.ir.layout import Layout, whole_layout
-from tetrax.ir.program import ClosedProgram, Equation
+from tetrax.ir.program import ClosedProgram, Equation, Program, Var
 from tetrax.ops.exchange import all_gather_p
 from tetrax.ops.select import clamp
 from tetrax.ops.slicing import index_in_dim
@@ -38,13 +38,13 @@ def _staged(
     closed: ClosedProgram,
     layouts: Sequence[Layout],
     out_layouts: Sequence[Layout | None] = (),
-    kept: int | None = None,
+    free: Collection[Var] = (),
 ) -> tuple[ClosedProgram, tuple[Layout, ...]]:
     """The program of one device for operands cut so, and how its results are cut."""
 
     def run(*parts: Any) -> tuple[list[Any], tuple[Layout, ...]]:
         triples = zip(parts, closed.in_avals, layouts, strict=True)
-        outs = self.run(closed, [Placed(*triple) for triple in triples], out_layouts, kept)
+        outs = self.run(closed, [Placed(*triple) for triple in triples], out_layouts, free)
         return [out.value for out in outs], tuple(out.layout for out in outs)
 
     pairs = zip(closed.in_avals, layouts, strict=True)
@@ -94,17 +94,43 @@ def _scan(
         for x in operands[last:]
     ]
     turns = [x.layout[1:] for x in stacked]
+    program, init = described.body.program, operands[first:last]
+    sums = _only_sums(program, first, len(init))
+    wanted = [self.settled.get(eqn.outvars[i]) if i in sums else None for i in range(len(init))]
+    free = [var for i, var in enumerate(program.outvars) if i in sums or i >= len(init)]
     carry, body, outs = _settled(
-        self, described.body, consts, operands[first:last], turns, described.length
+        self, described.body, consts, init, turns, described.length, wanted, free
     )
-    values = [*operands[:first], *_in_layouts(self, operands[first:last], carry), *stacked]
-    stacks = eqn.outvars[len(carry) :], described.body.program.outvars[len(carry) :], outs
-    for outer, inner, layout in zip(*stacks, strict=True):
-        self.demands.passed(outer, inner, layout)
-    self.noted(eqn, operands, [*consts, *carry, *(x.layout for x in stacked)])
+    values = [*operands[:first], *_in_layouts(self, init, carry), *stacked]
+    for i, inner in enumerate(program.outvars):
+        if i >= len(init):
+            self.demands.stacked(eqn.outvars[i], inner, outs[i - len(init)])
+        elif i in sums:
+            begin = eqn.invars[first + i], init[i].layout
+            self.demands.summed_up(eqn.outvars[i], inner, carry[i], *begin)
+    layouts = [*consts, *carry, *(x.layout for x in stacked)]
+    self.noted(eqn, operands, layouts, {first + i for i in sums})
     loop = Scan(body, described.consts, described.carry, described.length, described.reverse)
     layouts = [*carry, *(((), *layout) for layout in outs)]
     return _placed(_bind(loop, [x.value for x in values]), eqn, layouts)
+
+
+def _only_sums(program: Program, first: int, count: int) -> set[int]:
+    """The values carried by a loop (by their number) that are only ever added to."""
+    added = only_added(program)
+    makers = {var: eqn for eqn in program.eqns for var in eqn.outvars}
+    outvars = program.outvars
+    return {
+        i
+        for i in range(count)
+        if (var := program.invars[first + i]) in added
+        and isinstance(out := outvars[i], Var)
+        and out in makers
+        and makers[out].primitive.name in SUMS
+        and var in makers[out].invars
+        and sum(out is other for other in outvars) == 1
+        and not any(out in eqn.invars for eqn in program.eqns)
+    }
 
 
 def _settled(
@@ -114,20 +140,23 @@ def _settled(
     init: Sequence[Placed],
     turns: Sequence[Layout],
     times: int,
+    wanted: Sequence[Layout | None] = (),
+    free: Collection[Var] = (),
 ) -> tuple[list[Layout], ClosedProgram, tuple[Layout, ...]]:
     """How the carry of a loop is cut, the body that keeps it so, and how its other results are cut.
 
-    The carry is cut as the body leaves it. Where that makes the body leave it otherwise again, it
-    is brought back at the end of each turn.
+    The carry is cut as `wanted`, or else as it comes, and then as the body leaves it. Where that
+    makes the body leave it otherwise again, it is brought back at the end of each turn.
     """
     count = len(init)
-    carry = [x.layout for x in init]
+    goals = wanted or [None] * count
+    carry = [goal or x.layout for x, goal in zip(init, goals, strict=True)]
     with self.trial():
         _, outs = _staged(self, body, [*consts, *carry, *turns])
     carry = list(outs[:count])
     with self.repeated(times):
         kept = [*carry, *([None] * (len(outs) - count))]
-        program, outs = _staged(self, body, [*consts, *carry, *turns], kept, count)
+        program, outs = _staged(self, body, [*consts, *carry, *turns], kept, free)
     return list(outs[:count]), program, outs[count:]
 
 

@@ -18,11 +18,15 @@ from tetrax.ir.program import Equation, Var
 
 @dataclass(frozen=True)
 class _Passed:
-    """A result of a loop, and the variable of its body that it is made of, turn by turn."""
+    """A result of a loop, and the variable of its body that it is made of, turn by turn: stacked,
+    or added to what the loop begins with.
+    """
 
     outer: Var
     inner: object
     layout: Layout
+    begin: object = None
+    begun: Layout | None = None
 
 
 @dataclass(frozen=True)
@@ -65,20 +69,24 @@ class Demands:
         """An equation was partitioned so."""
         self._done.append(_Done(eqn, layouts, factors, cuts))
 
-    def passed(self, outer: Var, inner: object, layout: Layout) -> None:
+    def stacked(self, outer: Var, inner: object, layout: Layout) -> None:
         """A loop stacks up what its body leaves in `inner`, cut so, as `outer`."""
         self._done.append(_Passed(outer, inner, layout))
+
+    def summed_up(
+        self, outer: Var, inner: object, layout: Layout, begin: object, begun: Layout
+    ) -> None:
+        """A loop adds to what it begins with, which is cut as `begun`; the sums are in `inner`, and
+        at last in `outer`.
+        """
+        self._done.append(_Passed(outer, inner, layout, begin, begun))
 
     def settle(self, axes: DeviceAxes) -> dict[Var, Layout]:
         """What to cut further: what is wanted so by all, and what only that is computed from."""
         found: dict[Var, Layout] = {}
         for done in reversed(self._done):
             if isinstance(done, _Passed):
-                wanted = None if done.outer in self._as_is else self._layouts.get(done.outer)
-                if wanted is None or wanted[0]:
-                    self.keep([done.inner])
-                else:
-                    self.note(done.inner, done.layout, wanted[1:])
+                found.update(self._loop_result(done))
                 continue
             eqn, factors, cuts = done.eqn, done.factors, done.cuts
             goals = [None if var in self._as_is else self._layouts.get(var) for var in eqn.outvars]
@@ -95,6 +103,18 @@ class Demands:
             for atom, now, dims in zip(eqn.invars, done.layouts, factors.operands, strict=True):
                 self.note(atom, now, layout_of(dims, cuts))
         return found
+
+    def _loop_result(self, done: _Passed) -> dict[Var, Layout]:
+        wanted = None if done.outer in self._as_is else self._layouts.get(done.outer)
+        if done.begun is not None:
+            self.note(done.inner, done.layout, wanted or done.layout)
+            self.note(done.begin, done.begun, wanted or done.layout)
+            return {} if wanted is None else {done.outer: wanted}
+        if wanted is None or wanted[0]:
+            self.keep([done.inner])
+        else:
+            self.note(done.inner, done.layout, wanted[1:])
+        return {}
 
 
 def _granted(

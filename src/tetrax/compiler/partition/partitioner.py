@@ -8,7 +8,7 @@ a factor that is cut is reduced over the devices. What can't be cut is gathered 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -102,11 +102,11 @@ class Partitioner:
         closed: ClosedProgram,
         operands: Sequence[Placed],
         out_layouts: Sequence[Layout | None] = (),
-        kept: int | None = None,
+        free: Collection[Var] = (),
     ) -> list[Placed]:
         """The results of a program, in `out_layouts` where these say something.
 
-        The first `kept` of them (by default all) are needed as they are.
+        They are needed as they are, but for those that are `free`.
         """
         program = closed.program
         values: dict[Var, Placed] = dict(zip(program.invars, operands, strict=True))
@@ -131,7 +131,7 @@ class Partitioner:
         finally:
             inherit_source(outer)
         outs = [self.summed(read(atom)) for atom in program.outvars]
-        self.demands.keep(program.outvars[:kept])
+        self.demands.keep([atom for atom in program.outvars if atom not in free])
         if not out_layouts:
             return outs
         return [
@@ -212,10 +212,17 @@ class Partitioner:
         outs = [var.aval for var in eqn.outvars]
         return eqn.primitive.factors([atom.aval for atom in eqn.invars], outs, eqn.params)
 
-    def noted(self, eqn: Equation, operands: Sequence[Placed], layouts: Sequence[Layout]) -> None:
-        """An equation that holds programs takes its operands so."""
-        for atom, x, layout in zip(eqn.invars, operands, layouts, strict=True):
-            self.demands.note(atom, x.layout, layout)
+    def noted(
+        self,
+        eqn: Equation,
+        operands: Sequence[Placed],
+        layouts: Sequence[Layout],
+        but: Collection[int] = (),
+    ) -> None:
+        """An equation that holds programs takes its operands so, `but` for some."""
+        for i, (atom, x, layout) in enumerate(zip(eqn.invars, operands, layouts, strict=True)):
+            if i not in but:
+                self.demands.note(atom, x.layout, layout)
 
     def whole(self, eqn: Equation, operands: Sequence[Placed]) -> list[Placed]:
         """All devices do the same."""
