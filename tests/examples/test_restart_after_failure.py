@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from tests.distributed.launch import launch
+
+import numpy as np
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "restart_after_failure.py"
 
@@ -16,16 +19,29 @@ def ending(out: str) -> str:
     return found[1]
 
 
-def test_same_bits_after_a_process_has_died(tmp_path):
-    def run(checkpoint: str, *more: str):
-        path = str(tmp_path / checkpoint)
-        return launch(2, str(EXAMPLE), "--steps", "70", "--checkpoint", path, *more)
+def run(path: Path, *more: str):
+    return launch(2, str(EXAMPLE), "--steps", "70", "--checkpoint", str(path), *more)
 
-    undisturbed = run("one.npz")
+
+def test_same_bits_after_a_process_has_died(tmp_path):
+    undisturbed = run(tmp_path / "one.npz")
     assert undisturbed.code == 0, undisturbed.err
-    died = run("two.npz", "--die-at", "60")
+    died = run(tmp_path / "two.npz", "--die-at", "60")
     assert died.code != 0 and "Process 1 of 2" in died.err, died.err
-    rest = run("two.npz")
+    rest = run(tmp_path / "two.npz")
     assert rest.code == 0, rest.err
     assert "starts at step 50" in rest.out
     assert ending(rest.out) == ending(undisturbed.out)
+
+
+@pytest.mark.slow
+def test_same_bits_whenever_it_dies(tmp_path):
+    """Ten times, at steps that were drawn: before the first checkpoint, at one, and after it."""
+    expected = ending(run(tmp_path / "undisturbed.npz").out)
+    for number, step in enumerate(np.random.default_rng(7).integers(1, 70, 10)):
+        path = tmp_path / f"{number}.npz"
+        died = run(path, "--die-at", str(step))
+        assert died.code != 0 and "Process 1 of 2" in died.err, died.err
+        rest = run(path)
+        assert rest.code == 0, rest.err
+        assert ending(rest.out) == expected, step
