@@ -61,3 +61,22 @@ def test_the_one_device_loss_is_right(example, expected):
         cubic = np.sqrt(2 / np.pi) * (hidden + 0.044715 * hidden**3)
         x = x + (0.5 * hidden * (1 + np.tanh(cubic))) @ w["down"]
     assert float(expected[0]) == pytest.approx(((x - y) ** 2).mean(), rel=1e-6)
+
+
+# Collectives that one call runs, by kind; those in the loop over layers count for each.
+COLLECTIVES = {
+    # A sum for each of four gradients of four layers, and one for the loss.
+    "data": {"all_reduce": 4 * 4 + 1},
+    # Two sums a layer on the way forward, two on the way back (Shoeybi et al., 2019).
+    "tensor": {"all_reduce": 4 * 4},
+    "data and tensor": {"all_reduce": 4 * 4 + 4 * 4 + 1},
+}
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_no_more_is_exchanged_than_needed(example, name):
+    function, given = next((f, g) for n, f, g in example.ways() if n == name)
+    found = {}
+    for move in function.lower(*given).sharding_report().moves:
+        found[move.kind] = found.get(move.kind, 0) + move.times
+    assert found == COLLECTIVES[name]

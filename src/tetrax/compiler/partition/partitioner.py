@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -323,11 +324,12 @@ class Partitioner:
         share = x.share
         if share is None:
             return x
-        aval, names = get_aval(x.value), share.names
-        size = self.axes.product(names)
-        axis = _extended(x.layout, share.wanted, names, aval.shape, size)
-        if axis is None:
+        aval = get_aval(x.value)
+        found = _extended(x.layout, share, aval.shape, self.axes)
+        if found is None:
             return Placed(self._all_reduce(x.value, "sum", share), x.aval, x.layout)
+        axis, names = found
+        size = self.axes.product(names)
         self.report.add("reduce_scatter", names, size, aval, share.reason, share.line)
         value = psum_scatter_p.bind(
             x.value,
@@ -338,6 +340,9 @@ class Partitioner:
             axis_index_groups=None,
         )
         layout = tuple((*own, *names) if i == axis else own for i, own in enumerate(x.layout))
+        rest = tuple(name for name in share.names if name not in names)
+        if rest:
+            value = self._all_reduce(value, "sum", replace(share, names=rest))
         return Placed(value, x.aval, layout)
 
 
@@ -351,15 +356,21 @@ def _one_sum(operands: Sequence[Placed]) -> bool:
 
 
 def _extended(
-    layout: Layout, wanted: Layout | None, names: tuple, shape: Sequence[int], size: int
-) -> int | None:
-    """The axis that is wanted cut over `names` as well."""
-    if wanted is None:
+    layout: Layout, share: Share, shape: Sequence[int], axes: DeviceAxes
+) -> tuple[int, tuple[Any, ...]] | None:
+    """An axis that is wanted cut over some of the axes of devices that are summed over, and these.
+
+    Of several the one that is cut into most parts.
+    """
+    found: list[tuple[int, int, tuple[Any, ...]]] = []
+    for axis, (own, goal) in enumerate(zip(layout, share.wanted or layout, strict=True)):
+        names = tuple(takewhile(share.names.__contains__, goal[len(own) :]))
+        if names and goal[: len(own)] == own and shape[axis] % axes.product(names) == 0:
+            found.append((axes.product(names), axis, names))
+    if not found:
         return None
-    for axis, (own, goal) in enumerate(zip(layout, wanted, strict=True)):
-        if goal[: len(own) + len(names)] == (*own, *names) and shape[axis] % size == 0:
-            return axis
-    return None
+    _, axis, names = max(found, key=lambda item: item[0])
+    return axis, names
 
 
 def only_added(program: Program) -> set[Var]:
