@@ -8,7 +8,7 @@ are the same: what is cut along one factor can be computed part by part.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tetrax.ir.types import ShapedArray
@@ -35,6 +35,8 @@ class Factors:
     each do a part; `whole` those that must not be cut. Operands named in `added` are added to the
     result as they are, so that they must count once where devices reduce. What parts cut along
     `positional` factors are depends on where the device stands: `Primitive.positioned` gives them.
+    Where results are `aligned`, their axes are those of operands of their rank, so that those which
+    had to be whole may be cut again as they were.
     """
 
     operands: tuple[tuple[Axis, ...], ...]
@@ -44,6 +46,7 @@ class Factors:
     whole: frozenset[int] = frozenset()
     added: frozenset[int] = frozenset()
     positional: frozenset[int] = frozenset()
+    aligned: bool = False
 
 
 def pointwise(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> Factors:
@@ -70,7 +73,8 @@ def apart_from(
             for axis, size in enumerate(aval.shape)
         ]
 
-    return build.build([dims(aval) for aval in avals], [dims(out) for out in outs])
+    found = build.build([dims(aval) for aval in avals], [dims(out) for out in outs])
+    return replace(found, aligned=True)
 
 
 class FactorsBuilder:

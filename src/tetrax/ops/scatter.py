@@ -8,6 +8,7 @@ gather of the same dimension numbers are each other's transposes; both rules sta
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,8 @@ class Scatter(Primitive):
         sizes = index_maps.window_sizes(dims, operand.ndim, updates.shape)
         across = self.across
         axes = index_maps.factors(build, operand.shape, indices.shape, dims, sizes, across)
-        return build.build(axes, axes[:1], added=(0,) if across == "sum" else ())
+        found = build.build(axes, axes[:1], added=(0,) if across == "sum" else ())
+        return replace(found, aligned=True)
 
     def reference(self, x, indices, updates, *, dimension_numbers, mode, **params):
         out = np.array(x)

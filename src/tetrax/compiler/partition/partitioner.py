@@ -261,7 +261,26 @@ class Partitioner:
         if across:
             return self._reduced(eqn, values, params, layouts, factors, across, wanted)
         outs = primitive.rebind(values, params)
-        return _all_placed(outs if primitive.multiple_results else [outs], eqn, layouts)
+        found = _all_placed(outs if primitive.multiple_results else [outs], eqn, layouts)
+        if not factors.aligned:
+            return found
+        return [
+            self._as_before(out, operands) if target is None else out
+            for out, target in zip(found, targets, strict=True)
+        ]
+
+    def _as_before(self, out: Placed, operands: Sequence[Placed]) -> Placed:
+        """A result, cut again where the largest operand was before it was gathered."""
+        before = max(
+            (x for x in operands if x.aval.ndim == out.aval.ndim), key=lambda x: x.aval.size
+        )
+        used = {name for names in out.layout for name in names}
+        pairs = zip(out.layout, before.layout, strict=True)
+        layout = tuple(own or (old if used.isdisjoint(old) else ()) for own, old in pairs)
+        cut = self.reshard(out, layout, "")
+        if cut is not out:
+            self._moved[id(cut.value), out.layout] = cut.value, out
+        return cut
 
     def _starts(self, layout: Layout, part: ShapedArray) -> list[Any]:
         """Where the part of this device begins in the whole, an int32 for every axis."""
