@@ -42,6 +42,34 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
                 "lambda x: x.reshape(128)",
                 "lambda x: x.reshape(2, 4, 16)",
             ),
+            *(
+                "lambda x: np.flip(x, 1)",
+                "lambda x: np.roll(x, 1, 0)",
+                "lambda x: np.tile(x, (2, 1))",
+            ),
+            *("lambda x: np.stack([x, x])", "lambda x: np.split(x, 2, 1)[0]", "lambda x: x[::2]"),
+            *("lambda x: np.repeat(x, 2, axis=1)", "lambda x: x[2]", "lambda x: np.diff(x)"),
+            *("lambda x: np.take(x, np.array([0, 5]), 0)", "lambda x: x[np.arange(8), 0]"),
+            *("lambda x: np.fft.fft(x)", "lambda x: np.linalg.norm(x, axis=1)"),
+            *("lambda x: lax.scan(lambda c, v: (c + v, c * v), x[0], x)[1]",),
+            *("lambda x: lax.fori_loop(0, 3, lambda i, c: c + x, np.zeros((8, 16)))",),
+            *("lambda x: lax.cond(x.sum() > 0, lambda v: v, lambda v: -v, x)",),
+            *("lambda x: lax.map(lambda v: v * 2, x)", "lambda x: lax.top_k(x, 3)[0]"),
+            *(
+                "lambda x: lax.dynamic_slice(x, (0, 1), (8, 4))",
+                "lambda x: np.zeros_like(x) + x.sum()",
+            ),
+            *("lambda x: grad(lambda x: (x @ x.T).sum())(x)", "lambda x: vmap(np.sum)(x)"),
+            *("lambda x: grad(lambda x: (x.mean(0) ** 2).sum())(x)", "lambda x: x.at[1].set(0.0)"),
+            *(
+                "lambda x: np.arange(16.0) + x",
+                "lambda x: np.roll(x, 3, 1) + 1",
+                "lambda x: np.ravel(x) * 2",
+            ),
+            *(
+                "lambda x: x.reshape(4, 2, 16).sum(1)",
+                "lambda x: x.reshape(8, 2, 8).transpose(1, 0, 2)",
+            ),
             *("lambda x: x[:, np.array([1, 2, 3])]", "lambda x: x.at[:, 2].add(1.0)"),
         ),
         ("P('x')", "P(None, 'x')", "P('x', 'y')", "P('y', 'x')", "P('y')", "P()"),
@@ -53,6 +81,13 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "lambda x, w: x @ w": (
         *("P('x'), P()", "P(), P(None, 'x')", "P(None, 'x'), P('x')", "P('x'), P(None, 'y')"),
         *("P('x', 'y'), P('y')", "P(), P()"),
+    ),
+    **dict.fromkeys(
+        (
+            "lambda x, w: grad(lambda w: ((x @ w) ** 2).sum())(w)",
+            "lambda x, w: w - grad(lambda w: ((x @ w) ** 2).sum())(w)",
+        ),
+        ("P('x'), P()", "P('x'), P('x')", "P(), P(None, 'x')", "P('x'), P(None, 'y')"),
     ),
     "lambda x, b: x + b": ("P('x'), P()", "P(), P('x')", "P('x', 'y'), P('y')"),
     "lambda x, w, b: np.tanh(x @ w[:, :16] + b) @ w": ("P('x'), P(), P()",),
@@ -66,7 +101,8 @@ def answers(library: str) -> Iterator[tuple[str, str]]:
     """Every question, with the part of the result that each device has."""
     root = importlib.import_module(library)
     numpy = importlib.import_module(f"{library}.numpy")
-    scope = {"np": numpy, "P": root.sharding.PartitionSpec}
+    scope = {"np": numpy, "P": root.sharding.PartitionSpec, "lax": root.lax}
+    scope |= {"grad": root.grad, "vmap": root.vmap}
     grid = np.array(root.devices(), object)
     line = root.sharding.Mesh(grid, ("x",))
     square = root.sharding.Mesh(grid.reshape(2, 4), ("x", "y"))

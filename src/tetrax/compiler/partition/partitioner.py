@@ -182,7 +182,8 @@ class Partitioner:
         if isinstance(eqn.primitive, Collective) and eqn.primitive.kind:
             self._note_collective(eqn.primitive, eqn.params, operands)
         layouts = [x.layout for x in operands]
-        if all(map(is_whole, layouts)) and wanted.keys().isdisjoint(eqn.outvars):
+        cut = not all(map(is_whole, layouts)) or any(x.before for x in operands)
+        if not cut and wanted.keys().isdisjoint(eqn.outvars):
             self.demands.done(eqn, layouts)
             if eqn.primitive.is_pure or self._factors(eqn) is not None:
                 return self.whole(eqn, operands)
@@ -271,16 +272,15 @@ class Partitioner:
 
     def _as_before(self, out: Placed, operands: Sequence[Placed]) -> Placed:
         """A result, cut again where the largest operand was before it was gathered."""
-        before = max(
-            (x for x in operands if x.aval.ndim == out.aval.ndim), key=lambda x: x.aval.size
-        )
+        alike = [x for x in operands if x.aval.ndim == out.aval.ndim]
+        largest = max(alike, key=lambda x: x.aval.size)
         used = {name for names in out.layout for name in names}
-        pairs = zip(out.layout, before.layout, strict=True)
+        pairs = zip(out.layout, largest.before or largest.layout, strict=True)
         layout = tuple(own or (old if used.isdisjoint(old) else ()) for own, old in pairs)
         cut = self.reshard(out, layout, "")
         if cut is not out:
             self._moved[id(cut.value), out.layout] = cut.value, out
-        return cut
+        return cut if cut.layout == layout else replace(cut, before=layout)
 
     def _starts(self, layout: Layout, part: ShapedArray) -> list[Any]:
         """Where the part of this device begins in the whole, an int32 for every axis."""

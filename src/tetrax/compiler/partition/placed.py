@@ -24,13 +24,15 @@ class Share:
 class Placed:
     """`value` is the part of a device; `aval` the type of the whole, cut as `layout` says.
 
-    Where there is a `share`, `value` is only this device's share of the part.
+    Where there is a `share`, `value` is only this device's share of the part. `before` is how it
+    would be cut if sizes allowed.
     """
 
     value: Any
     aval: ShapedArray
     layout: Layout
     share: Share | None = None
+    before: Layout | None = None
 
 
 def local_aval(aval: ShapedArray, layout: Layout, axes: DeviceAxes) -> ShapedArray:
