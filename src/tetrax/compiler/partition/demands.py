@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tetrax.compiler.device_groups import DeviceAxes
 from tetrax.compiler.partition.choose import Cuts, choose, layout_of
-from tetrax.ir.layout import Factors, Layout
+from tetrax.ir.layout import Axis, Factors, Layout, is_whole
 from tetrax.ir.program import Equation, Var
 
 
@@ -37,6 +38,10 @@ class _Done:
     layouts: Sequence[Layout]
     factors: Factors | None = None
     cuts: Cuts | None = None
+
+
+# Results so many times smaller than an operand are no reason to have it whole.
+_SMALLER = 8
 
 
 class Demands:
@@ -90,19 +95,29 @@ class Demands:
                 continue
             eqn, factors, cuts = done.eqn, done.factors, done.cuts
             goals = [None if var in self._as_is else self._layouts.get(var) for var in eqn.outvars]
-            if any(layout is not None for layout in goals):
-                if factors is None:
-                    avals, outs = ([x.aval for x in atoms] for atoms in (eqn.invars, eqn.outvars))
-                    factors = eqn.primitive.factors(avals, outs, eqn.params)
-                if factors is not None:
-                    cuts = choose(factors, done.layouts, goals, axes)
-                    found.update(_granted(eqn, factors, cuts, goals))
-            if factors is None or cuts is None:
+            if factors is None and eqn.primitive.structure is None:
+                avals, outs = ([x.aval for x in atoms] for atoms in (eqn.invars, eqn.outvars))
+                factors = eqn.primitive.factors(avals, outs, eqn.params)
+            if factors is not None and any(layout is not None for layout in goals):
+                cuts = choose(factors, done.layouts, goals, axes)
+                found.update(_granted(eqn, factors, cuts, goals))
+            if factors is None:
                 self.keep(eqn.invars)
                 continue
             for atom, now, dims in zip(eqn.invars, done.layouts, factors.operands, strict=True):
-                self.note(atom, now, layout_of(dims, cuts))
+                wanted = layout_of(dims, cuts or {})
+                if not (wanted == now and is_whole(now) and self._takes_any(eqn, dims, factors)):
+                    self.note(atom, now, wanted)
         return found
+
+    def _takes_any(self, eqn: Equation, dims: Sequence[Axis], factors: Factors) -> bool:
+        """Whether an operation may as well be done on parts of an operand: nobody needs its results
+        as they are, or they are small.
+        """
+        size = prod(factors.sizes[factor] for axis in dims for factor in axis)
+        return factors.whole.isdisjoint(factor for axis in dims for factor in axis) and all(
+            var not in self._as_is or var.aval.size * _SMALLER <= size for var in eqn.outvars
+        )
 
     def _loop_result(self, done: _Passed) -> dict[Var, Layout]:
         wanted = None if done.outer in self._as_is else self._layouts.get(done.outer)
