@@ -277,3 +277,50 @@ def test_gradients_summed_over_small_batches():
     text = tetrax.jit(step).lower(*placed(args, specs)).text("partitioned")
     zeros = [line for line in text.splitlines() if "= broadcast_in_dim" in line and " 0.0:" in line]
     assert not any("f32[16,32]" in line or "f32[32,8]" in line for line in zeros)
+
+
+def test_a_vocabulary_that_is_cut():
+    """Who has a row reads it, and a sum hands it on; who has it adds its gradients."""
+    table, tokens = weights(64, 8), RNG.integers(0, 64, 40).astype(np.int32)
+    specs = (P("x"), P())
+    check(lambda t, i: t[i], (table, tokens), specs, collectives={"all_reduce": 1}, tolerance=0)
+    outside = np.array([3, -1, 64, 99, -70], np.int32)
+    for mode in ("fill", "clip", "promise_in_bounds"):
+        read = lambda t, i, mode=mode: t.at[i].get(mode=mode, fill_value=7.0)
+        check(read, (table, outside), specs, tolerance=0)
+    loss = lambda t, i: jnp.sum(jnp.sin(t[i]))
+    step = lambda t, i: t - 0.1 * tetrax.grad(loss)(t, i)
+    rows = check(step, (table, tokens), specs, collectives={"all_reduce": 1})
+    assert rows.sharding.spec == P("x")
+    for mode in ("drop", "clip"):
+        write = lambda t, i, mode=mode: (t.at[i].add(1.0, mode=mode), t.at[i].max(0.0, mode=mode))
+        check(write, (table, outside), specs, collectives={}, tolerance=0)
+
+    def entropy(x: Any, head: Any, labels: Any) -> Any:
+        logits = x @ head
+        own = jnp.take_along_axis(logits, labels[:, None], 1)[:, 0]
+        return jnp.mean(nn.logsumexp(logits, -1) - own)
+
+    args = (weights(40, 16), weights(16, 64), tokens)
+    specs = (P(), P(None, "x"), P())
+    # The largest logit, the sum of exponentials, and the logit of the label.
+    check(entropy, args, specs, collectives={"all_reduce": 3})
+    check(tetrax.grad(entropy, (0, 1)), args, specs)
+
+
+def test_adam_with_clipped_gradients():
+    """The length of all gradients is no reason to have them whole."""
+
+    def loss(p: Any, x: Any) -> Any:
+        return jnp.mean(mlp(p, x) ** 2)
+
+    def step(p: Any, momentum: Any, x: Any) -> Any:
+        grads = tetrax.grad(loss)(p, x)
+        length = jnp.sqrt(sum(jnp.sum(g**2) for g in tree.leaves(grads)))
+        grads = tree.map(lambda g: g / jnp.maximum(length, 1.0), grads)
+        momentum = tree.map(lambda m, g: 0.9 * m + g, momentum, grads)
+        return tree.map(lambda p, m: p - 0.1 * m, p, momentum), momentum
+
+    args = (MLP, tree.map(np.zeros_like, MLP), weights(BATCH, 16))
+    counts = {"all_gather": 6, "reduce_scatter": 6, "all_reduce": 6}
+    check(step, args, (P("x"), P("x"), P("x")), collectives=counts)

@@ -49,6 +49,18 @@ class Factors:
     aligned: bool = False
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the parts of a device lie: an index per axis of every operand and result.
+
+    `wholes` are the types of the whole operands.
+    """
+
+    wholes: Sequence[ShapedArray]
+    operands: Sequence[Sequence[Any]]
+    results: Sequence[Sequence[Any]]
+
+
 def pointwise(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> Factors:
     """Operands and results of one shape, which are cut alike."""
     shape = outs[0].shape

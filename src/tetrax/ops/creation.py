@@ -47,8 +47,8 @@ class Iota(Primitive):
     def local_params(self, params, avals, outs):
         return {**params, "shape": outs[0].shape}
 
-    def positioned(self, operands, outs, starts, params):
-        (out,), ((*starts,),) = outs, starts
+    def positioned(self, operands, outs, place, params):
+        (out,), (starts,) = outs, place.results
         count = out.dtype if dtypes.issubdtype(out.dtype, np.integer) else np.dtype(np.int32)
         here = self.bind(**{**params, "shape": out.shape, "dtype": count})
         start = convert_element_type(starts[params["dimension"]], count)

@@ -17,6 +17,7 @@ from tetrax.ops.arithmetic import add, rem
 from tetrax.ops.base import TestFacts, register
 from tetrax.ops.bits_and_compare import lt
 from tetrax.ops.index_maps import GatherDimensionNumbers, GatherScatterMode, IndexMap
+from tetrax.ops.index_parts import Pointers, can_be_cut, only_where
 from tetrax.ops.join import concatenate
 from tetrax.ops.select import select
 from tetrax.ops.shape import expand_dims
@@ -54,10 +55,21 @@ class Gather(Primitive):
     def factors(self, avals, outs, params):
         operand, indices = avals
         build = FactorsBuilder()
+        numbers, sizes = params["dimension_numbers"], params["slice_sizes"]
+        located = "sum" if can_be_cut(operand, indices) else None
         dims = index_maps.factors(
-            build, operand.shape, indices.shape, params["dimension_numbers"], params["slice_sizes"]
+            build, operand.shape, indices.shape, numbers, sizes, located=located
         )
         return build.build(dims[:2], dims[2:])
+
+    def positioned(self, operands, outs, place, params):
+        x, indices = operands
+        dims = params["dimension_numbers"]
+        pointers = Pointers(indices, get_aval(x), place, dims)
+        if params["mode"] is not FILL:
+            pointers.inside(params["slice_sizes"])
+        params = self.local_params(params, [], outs)
+        return [only_where(pointers.mine(), self.bind(x, pointers.local, **params), dims)]
 
     def local_params(self, params, avals, outs):
         sizes, dims = list(params["slice_sizes"]), params["dimension_numbers"]

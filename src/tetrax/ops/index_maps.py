@@ -131,17 +131,22 @@ def factors(
     dims: GatherDimensionNumbers,
     sizes: Sequence[int],
     across: str | None = None,
+    located: str | None = None,
 ) -> list[list[int]]:
     """The axes of operand, indices and what is read or written, as factors.
 
     Windows that take an axis whole fit only where they begin at 0, on parts as on the whole. Index
     vectors may be cut apart if the outcome is put together again by `across` (not "" then), or if
-    it is apart anyway.
+    it is apart anyway. The operand may be cut along axes that indices point into if what parts give
+    is put together by `located` (or needs not be, where that is "").
     """
     whole = [axis for axis, size in enumerate(operand) if sizes[axis] != size]
     own = build.axes(operand, whole)
     vectors = [build.new(n, whole=across == "", reduced=across or "") for n in indices[:-1]]
     vectors.append(build.new(indices[-1], whole=True))
+    for axis in dims.start_index_map:
+        if located is not None and axis in dims.collapsed_slice_dims:
+            own[axis] = build.new(operand[axis], reduced=located, positional=True)
     for axis, place in zip(
         dims.operand_batching_dims, dims.start_indices_batching_dims, strict=True
     ):

@@ -18,7 +18,7 @@ from tetrax.ir import kernel as k
 from tetrax.ir.kernel_constants import const
 from tetrax.ir.kernel_expr import Expr
 from tetrax.ir.kernel_types import U32, U64
-from tetrax.ir.layout import Factors, FactorsBuilder, pointwise
+from tetrax.ir.layout import Factors, FactorsBuilder, Place, pointwise
 from tetrax.ir.types import ShapedArray
 from tetrax.ir.views import View, element_type
 from tetrax.ops.arithmetic import add, mul
@@ -202,9 +202,9 @@ class _PerKey(_NoDerivative):
         return build.build([keys], [[*keys, *drawn]])
 
     def positioned(
-        self, operands: Sequence[Any], outs: Sequence[ShapedArray], starts: Any, params: dict
+        self, operands: Sequence[Any], outs: Sequence[ShapedArray], place: Place, params: dict
     ) -> Sequence[Any]:
-        (keys,), (out,), (first,) = operands, outs, starts
+        (keys,), (out,), (first,) = operands, outs, place.results
         rank = get_aval(keys).ndim
         count = full(out.shape, 0, np.uint32)
         for axis, (start, extent) in enumerate(zip(first[rank:], params["shape"], strict=True)):

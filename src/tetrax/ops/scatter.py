@@ -30,6 +30,7 @@ from tetrax.ops.index_maps import (
     as_gather,
     as_scatter,
 )
+from tetrax.ops.index_parts import Pointers
 from tetrax.ops.join import check_equal_dtypes
 from tetrax.ops.nests import Combine
 from tetrax.ops.scatter_emit import ScatterWriter, index_map
@@ -87,10 +88,21 @@ class Scatter(Primitive):
         build = FactorsBuilder()
         dims = as_gather(params["dimension_numbers"])
         sizes = index_maps.window_sizes(dims, operand.ndim, updates.shape)
-        across = self.across
-        axes = index_maps.factors(build, operand.shape, indices.shape, dims, sizes, across)
+        across, located = self.across, "" if indices.dtype == np.int32 else None
+        axes = index_maps.factors(build, operand.shape, indices.shape, dims, sizes, across, located)
         found = build.build(axes, axes[:1], added=(0,) if across == "sum" else ())
         return replace(found, aligned=True)
+
+    def positioned(self, operands, outs, place, params):
+        # What points out of the part is dropped.
+        x, indices, updates = operands
+        dims = as_gather(params["dimension_numbers"])
+        pointers = Pointers(indices, get_aval(x), place, dims)
+        if params["mode"] is CLIP:
+            shape = get_aval(updates).shape
+            pointers.inside(index_maps.window_sizes(dims, get_aval(x).ndim, shape))
+        changed = {**params, "mode": GatherScatterMode.FILL_OR_DROP}
+        return [self.bind(x, pointers.local, updates, **changed)]
 
     def reference(self, x, indices, updates, *, dimension_numbers, mode, **params):
         out = np.array(x)

@@ -13,7 +13,7 @@
     factors(avals, outs, params)             which axes of operands and results are the same, so
                                              that devices can each compute a part
     local_params(params, avals, outs)        the parameters of such a part
-    positioned(operands, outs, starts, params) such parts where they depend on where they begin
+    positioned(operands, outs, place, params) such parts where they depend on where they begin
     expansion(avals, params)                 a program of other operations that the compiler for
                                              CPUs puts in its place, or None
     stablehlo(ctx, operands, outs, **params) text for XLA
@@ -30,7 +30,7 @@ from functools import partial
 from typing import Any
 
 from tetrax import errors
-from tetrax.ir.layout import Factors
+from tetrax.ir.layout import Factors, Place
 from tetrax.ir.program import NO_EFFECTS, Effects
 from tetrax.ir.types import ShapedArray
 from tetrax.tracing.trace import state
@@ -161,11 +161,9 @@ class Primitive:
 
     @rule
     def positioned(
-        self, operands: Sequence[Any], outs: Sequence[ShapedArray], starts: Any, params: dict
+        self, operands: Sequence[Any], outs: Sequence[ShapedArray], place: Place, params: dict
     ) -> Sequence[Any]:
-        """Parts of results that are cut along `Factors.positional`: of the types `outs`, beginning
-        at `starts` (for every result an index per axis).
-        """
+        """Parts of results where `Factors.positional` are cut: of the types `outs`, at `place`."""
         raise self.missing("positioned")
 
     structure: Any = None

@@ -27,12 +27,15 @@ def choose(
     ]
     arrays = [*sorted(operands, key=lambda pair: -_size(pair[0], factors)), *results]
     cuts = _taken(arrays, factors, axes)
-    if all(layout_of(dims, cuts) == layout for dims, layout in arrays):
+    doubtful = any(factor in cuts for factor in factors.reduced.keys() & factors.positional)
+    if not doubtful and all(layout_of(dims, cuts) == layout for dims, layout in arrays):
         return cuts
     found = [cuts]
     for first in arrays:
         order = [first, *(pair for pair in arrays if pair is not first)]
         found.append({} if is_whole(first[1]) else _taken(order, factors, axes))
+        if doubtful:
+            found.append(_taken(order[1:], factors, axes))
     costs = [_cost(one, factors, operands, results, axes) for one in found]
     return found[costs.index(min(costs))]
 
@@ -58,10 +61,17 @@ def _taken(
 
 
 def _groups(factors: Factors) -> dict[int, int]:
-    """A number for each factor, the same for those that some operand or result has together."""
+    """A number for each factor, the same for those that some operand or result has together.
+
+    What is reduced belongs to the results.
+    """
     group = {factor: factor for factor in factors.sizes}
-    for dims in (*factors.operands, *factors.results):
-        together = {group[factor] for axis in dims for factor in axis}
+    arrays = [[f for axis in dims for f in axis] for dims in (*factors.operands, *factors.results)]
+    if factors.reduced:
+        made = [factor for dims in factors.results for axis in dims for factor in axis]
+        arrays.append([*made, *factors.reduced])
+    for members in arrays:
+        together = {group[factor] for factor in members}
         if len(together) > 1:
             first = min(together)
             group = {f: first if number in together else number for f, number in group.items()}

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -22,7 +23,7 @@ from tetrax.compiler.partition.placed import Placed, Share, fitting, local_aval
 from tetrax.compiler.partition.report import Report
 from tetrax.compiler.partition.reshard import position, reshard
 from tetrax.ir.control import HostCall
-from tetrax.ir.layout import Factors, Layout, is_whole, whole_layout
+from tetrax.ir.layout import Factors, Layout, Place, is_whole, whole_layout
 from tetrax.ir.program import ClosedProgram, Equation, Literal, Program, Var
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import add, mul
@@ -228,9 +229,12 @@ class Partitioner:
 
     def whole(self, eqn: Equation, operands: Sequence[Placed]) -> list[Placed]:
         """All devices do the same."""
-        outs = eqn.primitive.rebind([x.value for x in operands], eqn.params)
-        outs = outs if eqn.primitive.multiple_results else [outs]
+        outs = self._done(eqn, eqn.params, [x.value for x in operands])
         return _all_placed(outs, eqn, [whole_layout(var.aval.ndim) for var in eqn.outvars])
+
+    def _done(self, eqn: Equation, params: dict, values: Sequence[Any]) -> list[Any]:
+        outs = eqn.primitive.rebind(values, params)
+        return list(outs) if eqn.primitive.multiple_results else [outs]
 
     def _parts(
         self, eqn: Equation, operands: Sequence[Placed], factors: Factors, wanted: Wanted
@@ -250,19 +254,21 @@ class Partitioner:
             local_aval(var.aval, layout, axes)
             for var, layout in zip(eqn.outvars, layouts, strict=True)
         ]
-        params = primitive.local_params(eqn.params, [get_aval(x.value) for x in fitted], avals)
         values = [x.value for x in fitted]
-        if not factors.positional.isdisjoint(cuts):
-            starts = [
-                self._starts(layout, aval) for layout, aval in zip(layouts, avals, strict=True)
-            ]
-            outs = list(primitive.positioned(values, avals, starts, eqn.params))
-            return _all_placed(outs, eqn, layouts)
+        if factors.positional.isdisjoint(cuts):
+            parts = [get_aval(x) for x in values]
+            compute = partial(self._done, eqn, primitive.local_params(eqn.params, parts, avals))
+        else:
+            place = Place(
+                [x.aval for x in operands],
+                [self._starts(x.layout, get_aval(x.value)) for x in fitted],
+                [self._starts(*pair) for pair in zip(layouts, avals, strict=True)],
+            )
+            compute = partial(primitive.positioned, outs=avals, place=place, params=eqn.params)
         across = [(cuts[f], operation) for f, operation in factors.reduced.items() if f in cuts]
         if across:
-            return self._reduced(eqn, values, params, layouts, factors, across, wanted)
-        outs = primitive.rebind(values, params)
-        found = _all_placed(outs if primitive.multiple_results else [outs], eqn, layouts)
+            return self._reduced(eqn, values, compute, layouts, factors, across, wanted)
+        found = _all_placed(compute(values), eqn, layouts)
         if not factors.aligned:
             return found
         return [
@@ -293,7 +299,7 @@ class Partitioner:
         self,
         eqn: Equation,
         values: list[Any],
-        params: dict,
+        compute: Callable[[list[Any]], Sequence[Any]],
         layouts: Sequence[Layout],
         factors: Factors,
         across: Sequence[tuple[tuple[Any, ...], str]],
@@ -303,7 +309,7 @@ class Partitioner:
         (var,), (layout,) = eqn.outvars, layouts
         added = {i: values[i] for i in factors.added}
         values = [full_like(x, 0) if i in added else x for i, x in enumerate(values)]
-        out = Placed(eqn.primitive.rebind(values, params), var.aval, layout)
+        out = Placed(compute(values)[0], var.aval, layout)
         reason = f"{eqn.primitive.name} is reduced over an axis that is cut"
         goal = wanted.get(var)
         shares = [
