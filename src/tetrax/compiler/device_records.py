@@ -7,7 +7,7 @@ every record on cache lines of its own.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -212,8 +212,8 @@ class DeviceRecords:
         where = f"device {get('DEVICE_B')} waits in {self._site(get('SITE_B'))}"
         if reason == layout.MISSING:
             return errors.CollectiveError(
-                f"devices wait for each other for ever: {where}, but device {get('DEVICE_A')} "
-                f"{self._absence(get('DEVICE_A'))}. All devices must run the same collectives in "
+                f"devices wait for each other for ever: {where}, but {self._absence(get)}. "
+                "All devices must run the same collectives in "
                 "the same order: look for a cond or while_loop around one whose predicate differs "
                 "between devices"
             )
@@ -225,11 +225,16 @@ class DeviceRecords:
             )
         return None
 
-    def _absence(self, position: int) -> str:
+    def _absence(self, get: Callable[[str], int]) -> str:
+        """Who does not come to where a device waits."""
+        position = get("DEVICE_A")
+        if position == get("DEVICE_B"):
+            return "others of its group have ended or wait elsewhere"
         device, _ = self._devices[position]
         if int(self._words[device + layout.DEVICE_WORDS["STATE"]]):
-            return f"waits in {self._site(int(self._words[device + layout.DEVICE_WORDS['SITE']]))}"
-        return "has ended or waits elsewhere"
+            site = self._site(int(self._words[device + layout.DEVICE_WORDS["SITE"]]))
+            return f"device {position} waits in {site}"
+        return f"device {position} has ended or waits elsewhere"
 
     def _site(self, number: int) -> str:
         """A site in words; native code counts the two halves of a meeting."""

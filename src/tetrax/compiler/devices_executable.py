@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from tetrax import errors
 from tetrax.compiler.cpu.library.registry import library_address
 from tetrax.compiler.device_groups import DeviceAxes, Meetings
 from tetrax.compiler.device_records import DeviceCode, DeviceRecords
-from tetrax.compiler.executable import Executable
+from tetrax.compiler.executable import Executable, runs_host_function_of_device
 from tetrax.compiler.pipeline import compile_device_program
 from tetrax.ir.program import ClosedProgram
 from tetrax.runtime.native_call import FAILED, Runner
 
 _ALIGNMENT = 64
+
+
+class _Launches:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+_launches = _Launches()
+# In a forked child nobody launches, whoever did in the parent.
+os.register_at_fork(after_in_child=_launches.__init__)
 
 
 class DevicesExecutable(Executable):
@@ -74,9 +87,19 @@ class DevicesExecutable(Executable):
         runner = self._runner(single=False)
 
         def run(*args: Any) -> Any:
-            outs = runner(*args)
-            if outs is FAILED:
-                raise self._exception()
+            if runs_host_function_of_device():
+                raise errors.CollectiveError(
+                    "a host function that a program of several devices calls has called one "
+                    "itself (pmap, shard_map, or jit of arrays on several devices), but the "
+                    "devices are busy until it returns: compute that before or after, or on one "
+                    "device"
+                )
+            # One launch at a time has the devices. Who waits for them must not hold up the host
+            # functions of the launch, and nobody else may launch before a failure is read.
+            with _launches.lock:
+                outs = runner(*args)
+                if outs is FAILED:
+                    raise self._exception()
             return outs
 
         return run

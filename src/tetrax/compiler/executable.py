@@ -239,9 +239,16 @@ _executables: weakref.WeakValueDictionary[int, Executable] = weakref.WeakValueDi
 @dataclass
 class _Raised(threading.local):
     exception: BaseException | None = field(default=None)
+    # Whether this thread is a device that runs a host function.
+    is_device: bool = field(default=False)
 
 
 _raised = _Raised()
+
+
+def runs_host_function_of_device() -> bool:
+    """Whether this thread is one of several devices, and runs a host function for it."""
+    return _raised.is_device
 
 
 def take_exception() -> BaseException:
@@ -264,6 +271,10 @@ def _view(address: int, aval: ShapedArray) -> np.ndarray:
 def host_call(context: int, index: int, table: Any) -> int:
     """What native code calls to run a host function; exceptions are kept for the caller."""
     executable = _executables[context]
+    before, _raised.is_device = (
+        _raised.is_device,
+        _raised.is_device or executable.failures is not None,
+    )
     try:
         host = executable.host_functions[index]
         count = len(host.in_avals)
@@ -277,6 +288,8 @@ def host_call(context: int, index: int, table: Any) -> int:
         else:
             executable.failures.append(exception)
         return 1
+    finally:
+        _raised.is_device = before
     return 0
 
 

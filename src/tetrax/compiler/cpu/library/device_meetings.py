@@ -104,6 +104,11 @@ settle:
   %status = phi i32 [ %served, %serve ], [ %computed, %compute ]
   %lock = call ptr @word(ptr %launch, i64 $LOCK$)
   call void @lock(ptr %lock)
+  br i1 %is_shadow, label %mark, label %count
+mark:
+  call void @mark_ended(ptr %ring)
+  br label %count
+count:
   %finished = call i64 @get(ptr %launch, i64 $FINISHED$)
   %more = add i64 %finished, 1
   call void @set(ptr %launch, i64 $FINISHED$, i64 %more)
@@ -173,13 +178,16 @@ one:
   %place = call ptr @word(ptr %other, i64 $STATE$)
   %state = load atomic i32, ptr %place monotonic, align 4
   %waits = icmp ne i32 %state, 0
-  br i1 %waits, label %found, label %following
+  %site = call i64 @get(ptr %other, i64 $SITE$)
+  ; who waits for its shadow has no site
+  %known = icmp sge i64 %site, 0
+  %says = and i1 %waits, %known
+  br i1 %says, label %found, label %following
 following:
   %next = add i64 %at, 1
   br label %turn
 found:
   %index = call i64 @get(ptr %other, i64 $INDEX$)
-  %site = call i64 @get(ptr %other, i64 $SITE$)
   call void @set(ptr %launch, i64 $DEVICE_B$, i64 %index)
   call void @set(ptr %launch, i64 $SITE_B$, i64 %site)
   br label %leave
@@ -193,10 +201,29 @@ entry:
   %blocked = call i64 @get(ptr %launch, i64 $BLOCKED$)
   %finished = call i64 @get(ptr %launch, i64 $FINISHED$)
   %count = call i64 @get(ptr %launch, i64 $PARTICIPANTS$)
+  %devices = call i64 @get(ptr %launch, i64 $DEVICES$)
+  %shadows = sub i64 %count, %devices
   %some = icmp sgt i64 %blocked, 0
   %sum = add i64 %blocked, %finished
-  %all = icmp eq i64 %sum, %count
-  %stuck = and i1 %some, %all
+  %most = add i64 %sum, %shadows
+  %enough = icmp sge i64 %most, %count
+  %maybe = and i1 %some, %enough
+  br i1 %maybe, label %turn, label %leave
+turn:
+  ; a shadow that has nothing to do waits for its device
+  %index = phi i64 [ %devices, %entry ], [ %next, %one ]
+  %still = phi i64 [ %sum, %entry ], [ %still_next, %one ]
+  %more = icmp slt i64 %index, %count
+  br i1 %more, label %one, label %decide
+one:
+  %shadow = call ptr @device(ptr %launch, i64 %index)
+  %idle = call i1 @is_idle(ptr %shadow)
+  %idle_count = zext i1 %idle to i64
+  %still_next = add i64 %still, %idle_count
+  %next = add i64 %index, 1
+  br label %turn
+decide:
+  %stuck = icmp eq i64 %still, %count
   br i1 %stuck, label %failed, label %leave
 failed:
   call void @fail(ptr %launch, i32 $MISSING$, ptr %device, i64 -1)

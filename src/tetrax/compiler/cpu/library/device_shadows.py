@@ -10,8 +10,8 @@ asks the shadow to run a routine of `collectives.py` on a table, and gives a num
 
 waits until that is done, and answers 0, or 1 where it failed. Shadows do what they are asked in
 order. A shadow takes part in meetings as a device does, of groups of shadows; it ends when its
-device has ended and nothing is left to do. A device that waits for its shadow counts as waiting, so
-that nobody waits for ever here either.
+device has ended and nothing is left to do. A device that waits for its shadow counts as waiting,
+and so does a shadow that has nothing to do, so that nobody waits for ever here either.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ look:
   %go_on = or i1 %room, %over
   br i1 %go_on, label %write, label %full
 full:
-  call i32 @sched_yield()
+  ; counts as waiting; where that fails, so has the launch
+  %oldest = sub i64 %head, $REQUEST_MASK$
+  call i32 @tetrax_devices_await(ptr %device, i64 %oldest)
   br label %look
 write:
   %place = call ptr @request(ptr %ring, i64 %head)
@@ -221,7 +223,29 @@ let_go:
   call void @release(ptr %device)
   br label %leave
 leave:
+  call void @check_missing(ptr %launch, ptr %shadow)
   call void @unlock(ptr %lock)
+  ret void
+}
+
+; the lock is held: does a shadow that has not ended wait for something to do?
+define internal i1 @is_idle(ptr %shadow) nounwind {
+  %ring = call ptr @get_ptr(ptr %shadow, i64 $RING$)
+  %head_place = call ptr @word(ptr %ring, i64 $HEAD$)
+  %head = load atomic i64, ptr %head_place seq_cst, align 8
+  %done = call i64 @get(ptr %ring, i64 $COMPLETED$)
+  %closed_place = call ptr @word(ptr %ring, i64 $CLOSED$)
+  %closed = load atomic i32, ptr %closed_place seq_cst, align 4
+  %there = icmp ne i32 %closed, 2
+  %nothing = icmp eq i64 %head, %done
+  %idle = and i1 %there, %nothing
+  ret i1 %idle
+}
+
+; the lock is held: this shadow has ended
+define internal void @mark_ended(ptr %ring) nounwind {
+  %place = call ptr @word(ptr %ring, i64 $CLOSED$)
+  store atomic i32 2, ptr %place seq_cst, align 4
   ret void
 }
 
