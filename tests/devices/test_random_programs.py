@@ -60,15 +60,36 @@ SPECS = (P(), P("x"), P("y"), P(None, "y"), P("x", "y"), P("y", "x"), P(("x", "y
 steps = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.booleans()), min_size=2, max_size=6)
 
 
-@settings(max_examples=60)
-@given(steps, st.sampled_from(SPECS), st.sampled_from(SPECS))
-def test_random_programs(names: list[tuple[str, bool]], first: P, second: P):
+def program_of(names: list[tuple[str, bool]]) -> Any:
     def program(a: Any, b: Any) -> Any:
         for name, swap in names:
             a, b = (b, STEPS[name](a, b)) if swap else (STEPS[name](a, b), b)
         return a, b
 
+    return program
+
+
+def operands() -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng(0)
-    args = tuple(rng.uniform(-1, 1, (N, N)).astype(np.float32) for _ in range(2))
+    return tuple(rng.uniform(-1, 1, (N, N)).astype(np.float32) for _ in range(2))
+
+
+@settings(max_examples=50)
+@given(steps, st.sampled_from(SPECS), st.sampled_from(SPECS))
+def test_random_programs(names: list[tuple[str, bool]], first: P, second: P):
     # Orders and branches may hang on last bits only where values tie, which random ones do not.
-    check(program, args, (first, second), GRID, tolerance=1e-5)
+    check(program_of(names), operands(), (first, second), GRID, tolerance=1e-5)
+
+
+@settings(max_examples=25)
+@given(steps, st.sampled_from(SPECS), st.sampled_from(SPECS))
+def test_gradients_of_random_programs(names: list[tuple[str, bool]], first: P, second: P):
+    program = program_of(names)
+    direction = np.cos(np.arange(N * N, dtype=np.float32)).reshape(N, N)
+
+    def step(a: Any, b: Any) -> Any:
+        loss = lambda a, b: sum(jnp.vdot(x, direction) for x in program(a, b))
+        found = tetrax.grad(loss, (0, 1))(a, b)
+        return a - 0.1 * found[0], b - 0.1 * found[1]
+
+    check(step, operands(), (first, second), GRID, tolerance=1e-5)
