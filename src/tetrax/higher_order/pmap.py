@@ -23,6 +23,7 @@ from tetrax.transforms.flat import (
     check_argument_leaves,
     flatten_function,
     function_name,
+    with_fixed,
 )
 
 
@@ -69,6 +70,7 @@ def pmap(
     mapped = _Mapped(fun, axis_name, in_axes, out_axes, devices, backend, axis_size)
     functools.update_wrapper(mapped, fun, updated=())
     options = settled_options(mapped, static_broadcasted_argnums, donate_argnums)
+    mapped.static = options.static_argnums
     return Pmapped(mapped, options)
 
 
@@ -80,6 +82,11 @@ class Pmapped(Jitted):
 
     def __repr__(self) -> str:
         return f"<pmapped function {self.__name__}>"
+
+
+def _others(values: tuple, positions: set[int]) -> tuple:
+    """The values at other positions."""
+    return tuple(x for i, x in enumerate(values) if i not in positions)
 
 
 class _Mapped:
@@ -102,9 +109,14 @@ class _Mapped:
         self.devices = None if devices is None else tuple(devices)
         self.backend = backend
         self.axis_size = axis_size
+        # The positions of arguments that are the same Python value for all devices.
+        self.static: tuple[int, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        fun = self.fun
+        fun, count = self.fun, len(args)
+        static = {n % count for n in self.static if -count <= n < count}
+        if static:
+            return self._with_fixed(args, static)(*_others(args, static), **kwargs)
         check_argument_leaves(fun, "pmap", (args, kwargs))
         leaves, in_tree = tree.flatten((args, kwargs))
         leaves = [as_value(x) for x in leaves]
@@ -114,6 +126,20 @@ class _Mapped:
         name = self.axis_name if self.axis_name is not None else _unnamed(len(state.axis_sizes))
         mesh = self._mesh(name, size, paths, dims)
         return self._run(args, leaves, in_tree, dims, mesh, name)
+
+    def _with_fixed(self, args: tuple, static: set[int]) -> _Mapped:
+        """The same for the other arguments alone."""
+        positions = [i for i in range(len(args)) if i not in static]
+        axes = _others(self.in_axes, static) if isinstance(self.in_axes, tuple) else self.in_axes
+        return _Mapped(
+            with_fixed(self.fun, args, positions),
+            self.axis_name,
+            axes,
+            self.out_axes,
+            self.devices,
+            self.backend,
+            self.axis_size,
+        )
 
     def _run(
         self,
