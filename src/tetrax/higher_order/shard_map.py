@@ -97,6 +97,46 @@ def shard_map(
     return mapped
 
 
+def smap(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    in_axes: Any = Infer,
+    out_axes: Any,
+    axis_name: Any,
+) -> Any:
+    """`f` on parts of its arguments along one axis `axis_name` of the mesh in force.
+
+    `in_axes` and `out_axes` are as in `vmap`, but the axis is cut, not removed: each device has a
+    part of it. Raises TypeError for axes that are no integers.
+
+    >>> import numpy as np, tetrax
+    >>> with tetrax.set_mesh(tetrax.make_mesh((1,), ("i",))):
+    ...     print(smap(lambda x: x + x, in_axes=0, out_axes=0, axis_name="i")(np.arange(2)))
+    [0 2]
+    """
+    if f is None:
+        return functools.partial(smap, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name)
+    if isinstance(axis_name, list | tuple):
+        raise TypeError(f"smap takes one axis_name, got {axis_name}")
+    given = () if in_axes is Infer else tree.leaves(in_axes)
+    if not all(isinstance(axis, int) for axis in (*given, *tree.leaves(out_axes))):
+        raise TypeError(
+            f"smap in_axes and out_axes must be integers or None, got {in_axes} and {out_axes}"
+        )
+
+    def specs(axes: Any) -> Any:
+        spec = lambda axis: (
+            PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, axis_name)
+        )
+        return tree.map(spec, axes, is_leaf=lambda axis: axis is None)
+
+    in_specs = Infer if in_axes is Infer else specs(in_axes)
+    return shard_map(
+        f, in_specs=in_specs, out_specs=specs(out_axes), axis_names=frozenset([axis_name])
+    )
+
+
 def _mesh(mesh: Mesh | AbstractMesh | None) -> Mesh:
     """The mesh of devices. Raises ValueError where there is none."""
     found = current_mesh() if mesh is None or isinstance(mesh, AbstractMesh) else mesh
@@ -291,4 +331,4 @@ def _output_layouts(
     return tuple(layouts)
 
 
-__all__ = ["Infer", "call_mapped", "checked_layout", "local_type", "shard_map"]
+__all__ = ["Infer", "call_mapped", "checked_layout", "local_type", "shard_map", "smap"]

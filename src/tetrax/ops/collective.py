@@ -35,7 +35,7 @@ from tetrax.ops.structure import (
 )
 from tetrax.tracing.primitive import Primitive
 from tetrax.tracing.symbolic import Zero
-from tetrax.tracing.trace import state
+from tetrax.tracing.trace import axis_size_of, state
 from tetrax.tracing.value import get_aval
 
 
@@ -90,7 +90,8 @@ class AllReduce(Collective):
         return outs, pushed
 
     def varying(self, avals, outs, params):
-        names = self.names(params)
+        # What groups of devices have differs between groups.
+        names = () if params["axis_index_groups"] else self.names(params)
         return [out.varying(a.vma.difference(names)) for a, out in zip(avals, outs, strict=True)]
 
     def transpose(self, cts, *operands, axes, axis_index_groups=None):
@@ -101,8 +102,9 @@ class AllReduce(Collective):
             if type(ct) is Zero:
                 results.append(Zero(x.aval))
                 continue
-            tracked = tuple(name for name in names if name in x.aval.vma)
-            rest = tuple(name for name in names if name not in x.aval.vma)
+            same = () if axis_index_groups else x.aval.vma
+            tracked = tuple(name for name in names if name in same)
+            rest = tuple(name for name in names if name not in same)
             if tracked:
                 ct = pvary_p.bind(ct, axes=tracked)
             if rest:
@@ -188,6 +190,12 @@ def sum_over(x: Any, names: Iterable[Any]) -> Any:
     return psum_p.bind(x, axes=ordered, axis_index_groups=None)[0]
 
 
+def vary_over(x: Any, names: Iterable[Any]) -> Any:
+    """`x` as a value that may differ along named axes of devices."""
+    ordered = tuple(sorted(names, key=str))
+    return pvary_p.bind(x, axes=ordered) if ordered else x
+
+
 class AxisIndex(Collective):
     """The position along a named axis, int32."""
 
@@ -245,15 +253,24 @@ class AllGather(Collective):
                 x, axis_name=axis_name, all_gather_dimension=target, tiled=tiled, **params
             )
             return out, d + (not tiled and target <= d)
-        if len(names) > 1:
-            raise NotImplementedError("all_gather over several vmapped axes at once")
-        x = batch_at(x, d, axis.size)
-        out = move_axis(x, 0, all_gather_dimension)
-        if tiled:
-            shape = list(get_aval(x).shape[1:])
-            shape[all_gather_dimension] *= axis.size
-            out = reshape(out, shape)
-        return out, None
+        no_groups(self, params)
+        blocks = batch_at(x, d, axis.size)
+        before, behind, sizes = beside(names, axis.name)
+        if before or behind:
+            rest = (*before, *behind)
+            blocks = self.bind(
+                blocks,
+                axis_name=rest,
+                axis_size=sizes[0] * sizes[1],
+                all_gather_dimension=0,
+                tiled=False,
+                axis_index_groups=None,
+            )
+            shape = get_aval(blocks).shape
+            blocks = move_axis(reshape(blocks, (*sizes, *shape[1:])), 1, 2)
+            blocks = reshape(blocks, (ax.product(sizes) * axis.size, *shape[2:]))
+        out = move_axis(blocks, 0, all_gather_dimension)
+        return native.joined(out, all_gather_dimension) if tiled else out, None
 
 
 class PsumScatter(Collective):
@@ -288,19 +305,48 @@ class PsumScatter(Collective):
             target = scatter_dimension + (d <= scatter_dimension)
             out = self.bind(x, axis_name=axis_name, scatter_dimension=target, tiled=tiled, **params)
             return out, d - (not tiled and target < d)
+        no_groups(self, params)
         summed = mul_size(x, axis.size) if d is None else reduce_sum(x, (d,))
-        shape = get_aval(summed).shape
-        if not tiled:
-            return move_axis(summed, scatter_dimension, 0), 0
-        part = shape[scatter_dimension] // axis.size
-        split = (*shape[:scatter_dimension], axis.size, part, *shape[scatter_dimension + 1 :])
-        return move_axis(reshape(summed, split), scatter_dimension, 0), 0
+        before, behind, sizes = beside(names_of(axis_name), axis.name)
+        size = ax.product(sizes) * axis.size
+        if tiled:
+            summed = native.split(summed, scatter_dimension, size)
+        blocks = move_axis(summed, scatter_dimension, 0)
+        if not before and not behind:
+            return blocks, 0
+        shape = get_aval(blocks).shape[1:]
+        parts = move_axis(reshape(blocks, (sizes[0], axis.size, sizes[1], *shape)), 1, 0)
+        parts = reshape(parts, (axis.size, sizes[0] * sizes[1], *shape))
+        out = self.bind(
+            parts,
+            axis_name=(*before, *behind),
+            axis_size=sizes[0] * sizes[1],
+            scatter_dimension=1,
+            tiled=False,
+            axis_index_groups=None,
+        )
+        return out, 0
 
 
 def mul_size(x: Any, size: int) -> Any:
     """`size` times `x`."""
     aval = get_aval(x)
     return mul(x, full(aval.shape, size, aval.dtype))
+
+
+def no_groups(primitive: Primitive, params: dict) -> None:
+    """Raises NotImplementedError for groups along a batch axis."""
+    if params.get("axis_index_groups") is not None:
+        raise NotImplementedError(f"axis_index_groups not supported in vmap: {primitive.name}")
+
+
+def beside(
+    names: tuple[Any, ...], name: Any
+) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[int, int]]:
+    """The names before and behind one of several, and the sizes of both."""
+    at = names.index(name)
+    before, behind = names[:at], names[at + 1 :]
+    return before, behind, (axis_size_of(before), axis_size_of(behind))
 
 
 all_gather_p = AllGather("all_gather")
@@ -331,6 +377,11 @@ class Ppermute(Collective):
         (x,), (d,) = operands, dims
         if axis.name not in names_of(axis_name):
             return self.bind(x, axis_name=axis_name, perm=perm), d
+        if names_of(axis_name) != (axis.name,):
+            raise NotImplementedError(
+                f"ppermute over {axis_name} at once, of which vmap maps {axis.name!r}: permute "
+                "along one axis after the other"
+            )
         x = batch_at(x, d, axis.size)
         sources = np.full(axis.size, -1, np.int32)
         for source, destination in perm:
@@ -388,28 +439,39 @@ class AllToAll(Collective):
                 **params,
             )
             return out, 0
+        no_groups(self, params)
         x = batch_at(x, d, axis.size)
-        if not tiled:
-            # (sender, ..., receiver, ...) -> (receiver, ..., sender, ...)
-            x = move_axis(x, split_axis + 1, 0)
-            return move_axis(x, 1, concat_axis + 1), 0
-        return _tiled_all_to_all(x, axis.size, split_axis + 1, concat_axis + 1), 0
+        before, behind, sizes = beside(names_of(axis_name), axis.name)
+        if tiled:
+            x = native.split(x, split_axis + 1, ax.product(sizes) * axis.size)
+        # (sender, receiver's number before, its number, behind, ...) -> receiver first
+        blocks = move_axis(x, split_axis + 1, 1)
+        shape = get_aval(blocks).shape
+        blocks = reshape(blocks, (axis.size, sizes[0], axis.size, sizes[1], *shape[2:]))
+        blocks = transpose(blocks, (2, 1, 0, 3, *range(4, len(shape) + 2)))
+        blocks = reshape(blocks, shape)
+        if before or behind:
+            blocks = self._beside(blocks, (*before, *behind), sizes)
+        out = move_axis(blocks, 1, concat_axis + 1)
+        return native.joined(out, concat_axis + 1) if tiled else out, 0
 
-
-def _tiled_all_to_all(x: Any, size: int, split_axis: int, concat_axis: int) -> Any:
-    shape = get_aval(x).shape
-    split = (*shape[:split_axis], size, shape[split_axis] // size, *shape[split_axis + 1 :])
-    x = reshape(x, split)
-    ndim = len(split)
-    target = concat_axis + (concat_axis > split_axis)
-    # New order: receiver first, the sender right before the axis it is joined to.
-    order = [i for i in range(ndim) if i not in (0, split_axis)]
-    order.insert(order.index(target if target != split_axis else split_axis + 1), 0)
-    x = transpose(x, (split_axis, *order))
-    out = list(shape)
-    out[split_axis] //= size
-    out[concat_axis] *= size
-    return reshape(x, out)
+    def _beside(self, blocks: Any, names: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
+        """Blocks (mapped, number of all, ...) exchanged over the names that are not mapped."""
+        shape = get_aval(blocks).shape
+        middle, rest = shape[0], shape[2:]
+        blocks = move_axis(reshape(blocks, (middle, sizes[0], middle, sizes[1], *rest)), 2, 3)
+        blocks = reshape(blocks, (middle, sizes[0] * sizes[1], middle, *rest))
+        blocks = self.bind(
+            blocks,
+            axis_name=names,
+            axis_size=sizes[0] * sizes[1],
+            split_axis=1,
+            concat_axis=1,
+            tiled=False,
+            axis_index_groups=None,
+        )
+        blocks = reshape(blocks, (middle, sizes[0], sizes[1], middle, *rest))
+        return reshape(move_axis(blocks, 3, 2), shape)
 
 
 all_to_all_p = AllToAll("all_to_all")

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tetrax import errors, tree
+from tetrax import tree
 from tetrax.ops import axes as ax
-from tetrax.ops.arithmetic import div, mul
 from tetrax.ops.base import dtype_kind
 from tetrax.ops.collective import (
     AllReduce,
@@ -23,7 +22,7 @@ from tetrax.ops.collective import (
     pvary_p,
 )
 from tetrax.ops.collective_native import AxisName, names_of
-from tetrax.ops.structure import full
+from tetrax.ops.convert import convert_element_type
 from tetrax.runtime.array import as_value
 from tetrax.tracing.trace import axis_size_of, state
 from tetrax.tracing.value import get_aval
@@ -65,7 +64,7 @@ def _reduce_tree(primitive: AllReduce, x: Any, axis_name: AxisName, groups: Any)
     leaves = [as_value(leaf) for leaf in leaves]
     if primitive is psum_p:
         leaves = [
-            mul(leaf, full((), 1, np.int32)) if dtype_kind(leaf.dtype) == "b" else leaf
+            convert_element_type(leaf, np.int32) if dtype_kind(leaf.dtype) == "b" else leaf
             for leaf in leaves
         ]
     frozen = _frozen(groups, axis_name)
@@ -88,7 +87,7 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
     """The mean of `x` over the named axis."""
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     count = len(axis_index_groups[0]) if axis_index_groups else psum(1, axis_name)
-    return tree.map(lambda leaf: div(as_value(leaf), float(count)), total)
+    return tree.map(lambda leaf: leaf / count, total)
 
 
 def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Any = None) -> Any:
@@ -162,7 +161,7 @@ def psum_scatter(
         extent = get_aval(leaf).shape[dimension]
         if (tiled and extent % size) or (not tiled and extent != size):
             need = "a multiple of" if tiled else "equal to"
-            raise errors.ShapeError(
+            raise ValueError(
                 f"psum_scatter: axis {dimension} of size {extent} must be {need} the size "
                 f"{size} of axis {axis_name!r}"
             )
@@ -219,7 +218,7 @@ def all_to_all(
         concat = ax.canonical_axis(concat_axis, get_aval(leaf).ndim)
         extent = get_aval(leaf).shape[split]
         if (tiled and extent % size) or (not tiled and extent != size):
-            raise errors.ShapeError(
+            raise ValueError(
                 f"all_to_all requires the size of the mapped axis {axis_name!r} to equal x.shape"
                 f"[split_axis], but they are {size} and {extent} respectively."
             )

@@ -99,7 +99,7 @@ def all_gather(
     names = names_of(axis_name)
     blocks = exchange.all_gather_p.bind(x, size=axis_size, names=names, groups=axis_index_groups)
     out = move_axis(blocks, 0, all_gather_dimension)
-    return [_joined(out, all_gather_dimension) if tiled else out]
+    return [joined(out, all_gather_dimension) if tiled else out]
 
 
 def psum_scatter(
@@ -112,7 +112,7 @@ def psum_scatter(
     axis_index_groups: Any = None,
 ) -> Sequence[Any]:
     if tiled:
-        x = _split(x, scatter_dimension, axis_size)
+        x = split(x, scatter_dimension, axis_size)
     blocks = move_axis(x, scatter_dimension, 0)
     names = names_of(axis_name)
 
@@ -135,11 +135,11 @@ def all_to_all(
     axis_index_groups: Any = None,
 ) -> Sequence[Any]:
     if tiled:
-        x = _split(x, split_axis, axis_size)
+        x = split(x, split_axis, axis_size)
     blocks = move_axis(x, split_axis, 0)
     blocks = exchange.all_to_all_p.bind(blocks, names=names_of(axis_name), groups=axis_index_groups)
     out = move_axis(blocks, 0, concat_axis)
-    return [_joined(out, concat_axis) if tiled else out]
+    return [joined(out, concat_axis) if tiled else out]
 
 
 def ppermute(x: Any, *, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Sequence[Any]:
@@ -147,13 +147,13 @@ def ppermute(x: Any, *, axis_name: AxisName, perm: Sequence[tuple[int, int]]) ->
     return [exchange.permute_p.bind(x, names=names_of(axis_name), pairs=pairs)]
 
 
-def _split(x: Any, axis: int, size: int) -> Any:
+def split(x: Any, axis: int, size: int) -> Any:
     """`x` with an axis of `size` parts before `axis`."""
     shape = get_aval(x).shape
     return reshape(x, (*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :]))
 
 
-def _joined(x: Any, axis: int) -> Any:
+def joined(x: Any, axis: int) -> Any:
     """`x` with `axis` and the one behind it as one."""
     shape = get_aval(x).shape
     return reshape(x, (*shape[:axis], ax.product(shape[axis : axis + 2]), *shape[axis + 2 :]))

@@ -7,7 +7,7 @@ from typing import Any
 
 from tetrax.ir.program import ClosedProgram, Literal, Program, Var
 from tetrax.ops.base import add_tangents, instantiate
-from tetrax.ops.collective import sum_over
+from tetrax.ops.collective import sum_over, vary_over
 from tetrax.tracing.source import inherit_source
 from tetrax.tracing.staging import stage
 from tetrax.tracing.symbolic import UndefinedPrimal, Zero, is_undefined
@@ -83,10 +83,11 @@ def _read(values: dict[Var, Any], atom: Any) -> Any:
 
 def _accumulate(pending: dict[Var, Any], linear: set[Var], atom: Any, ct: Any) -> None:
     if isinstance(atom, Var) and atom in linear and type(ct) is not Zero:
-        # What is the same for all devices was used by all of them: their cotangents are summed.
-        extra = get_aval(ct).vma - atom.aval.vma
-        if extra:
-            ct = sum_over(ct, extra)
+        given, wanted = get_aval(ct).vma, atom.aval.vma
+        if given is not wanted:
+            # What is the same for all devices was used by all of them: their cotangents are summed.
+            # And the cotangent of what varies does too, though it happen to be the same for all.
+            ct = vary_over(sum_over(ct, given - wanted), wanted - given)
         pending[atom] = add_tangents(pending[atom], ct) if atom in pending else ct
 
 
