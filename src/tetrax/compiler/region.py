@@ -43,6 +43,7 @@ from tetrax.ir.types import ShapedArray, storage_dtype
 from tetrax.ir.views import Stored, element_type, parts
 from tetrax.ops.shape import squeeze_p
 from tetrax.ops.structure import broadcast_in_dim_p, reshape_p
+from tetrax.runtime.array import Array
 
 
 @dataclass
@@ -59,13 +60,19 @@ class Module:
 
     def constant(self, value: Any, aval: Any) -> ArgSlot:
         """The hidden argument that holds `value`; equal scalars share one."""
-        array = value if aval.shape else np.asarray(value, storage_dtype(aval.dtype))
+        array = value if aval.shape else _scalar(value, aval)
         key = (array.tobytes(), aval.dtype) if not aval.shape else id(value)
         slot = self._known.get(key)
         if slot is None:
             slot = self._known[key] = ArgSlot(self.first_constant + len(self.constants))
             self.constants.append((array, aval))
         return slot
+
+
+def _scalar(value: Any, aval: Any) -> np.ndarray:
+    """A scalar in the type in which it is stored, keys too."""
+    elements = value._value if isinstance(value, Array) else value
+    return np.asarray(elements, storage_dtype(aval.dtype))
 
 
 class Region:

@@ -9,12 +9,13 @@ import numpy as np
 from tetrax import tree
 from tetrax.config import config
 from tetrax.higher_order.call import hoist_consts, program_uses_axis, spread
-from tetrax.higher_order.carry import check_same_types, settle_carry
+from tetrax.higher_order.carry import check_same_types, retyped, settle_carry
 from tetrax.higher_order.cond import with_weak_types
 from tetrax.ir.control import Scan as ScanStructure
 from tetrax.ir.program import ClosedProgram, Effects
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.base import add_tangents, instantiate
+from tetrax.ops.collective import vary_over
 from tetrax.ops.join import concatenate
 from tetrax.ops.slicing import index_in_dim
 from tetrax.ops.structure import batch_at, move_axis, reshape, zeros
@@ -284,10 +285,11 @@ def _transpose_scan(
     fixed_xs = [i for i in range(last, len(operands)) if not linear[i]]
     ys_cts = cts[num_carry:]
     ys_nonzero = tuple(type(ct) is not Zero for ct in ys_cts)
+    jaxpr = _with_varying_consts(jaxpr, tuple(lin_consts))
     body = _transposed_body(jaxpr, tuple(linear), num_consts, num_carry, ys_nonzero)
     carry_avals = [_operand_aval(x).to_cotangent_aval() for x in operands[first:last]]
-    const_avals = [operands[i].aval.to_cotangent_aval() for i in lin_consts]
-    start = [zeros(a) for a in const_avals] + [
+    const_avals = [jaxpr.in_avals[i].to_cotangent_aval() for i in lin_consts]
+    start = [vary_over(zeros(a), a.vma) for a in const_avals] + [
         instantiate(ct) if type(ct) is not Zero else zeros(a)
         for ct, a in zip(cts[:num_carry], carry_avals, strict=True)
     ]
@@ -307,6 +309,23 @@ def _transpose_scan(
         value = next(found)
         results[i] = value if is_undefined(operands[i]) else None
     return results
+
+
+@cached_on_program
+def _with_varying_consts(jaxpr: ClosedProgram, consts: tuple[int, ...]) -> ClosedProgram:
+    """The body with constants that may differ between devices, if its results allow that.
+
+    Their cotangents are then summed over devices once, after the loop, and not in every turn.
+    """
+    names = frozenset().union(*(a.vma for a in (*jaxpr.in_avals, *jaxpr.out_avals)))
+    avals = list(jaxpr.in_avals)
+    for i in consts:
+        avals[i] = avals[i].varying(names)
+    if avals == jaxpr.in_avals:
+        return jaxpr
+    found = retyped(jaxpr, avals)
+    same = all(a.vma == b.vma for a, b in zip(found.out_avals, jaxpr.out_avals, strict=True))
+    return found if same else jaxpr
 
 
 def _operand_aval(x: Any) -> ShapedArray:

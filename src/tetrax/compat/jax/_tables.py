@@ -79,6 +79,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.experimental": ("tetrax.experimental",),
     "jax.distributed": ("tetrax.distributed",),
     "jax.experimental.mesh_utils": ("tetrax.experimental.mesh_utils",),
+    "jax.experimental.shard_map": ("tetrax.experimental.shard_map",),
     "jax.experimental.multihost_utils": ("tetrax.experimental.multihost_utils",),
     "jax.experimental.checkify": ("tetrax.experimental.checkify",),
     "jax.ops": ("tetrax.segment",),
