@@ -12,7 +12,7 @@ from tetrax.compiler.partition.reshard import position
 from tetrax.compiler.passes.control import control_operation
 from tetrax.ir.control import Branch, Constraint, HostCall, Inline, Scan, While
 from tetrax.ir.layout import Layout, whole_layout
-from tetrax.ir.program import ClosedProgram, Equation, Program, Var
+from tetrax.ir.program import Atom, ClosedProgram, Equation, Program, Var
 from tetrax.ops.exchange import all_gather_p
 from tetrax.ops.select import clamp
 from tetrax.ops.slicing import index_in_dim
@@ -38,7 +38,7 @@ def _staged(
     closed: ClosedProgram,
     layouts: Sequence[Layout],
     out_layouts: Sequence[Layout | None] = (),
-    free: Collection[Var] = (),
+    free: Collection[Atom] = (),
 ) -> tuple[ClosedProgram, tuple[Layout, ...]]:
     """The program of one device for operands cut so, and how its results are cut."""
 
@@ -141,7 +141,7 @@ def _settled(
     turns: Sequence[Layout],
     times: int,
     wanted: Sequence[Layout | None] = (),
-    free: Collection[Var] = (),
+    free: Collection[Atom] = (),
 ) -> tuple[list[Layout], ClosedProgram, tuple[Layout, ...]]:
     """How the carry of a loop is cut, the body that keeps it so, and how its other results are cut.
 

@@ -24,7 +24,7 @@ from tetrax.compiler.partition.report import Report
 from tetrax.compiler.partition.reshard import position, reshard
 from tetrax.ir.control import HostCall
 from tetrax.ir.layout import Factors, Layout, Place, is_whole, whole_layout
-from tetrax.ir.program import ClosedProgram, Equation, Literal, Program, Var
+from tetrax.ir.program import Atom, ClosedProgram, Equation, Literal, Program, Var
 from tetrax.ir.types import ShapedArray
 from tetrax.ops.arithmetic import add, mul
 from tetrax.ops.collective import Collective, pmax_p, pmin_p, psum_p, psum_scatter_p
@@ -104,7 +104,7 @@ class Partitioner:
         closed: ClosedProgram,
         operands: Sequence[Placed],
         out_layouts: Sequence[Layout | None] = (),
-        free: Collection[Var] = (),
+        free: Collection[Atom] = (),
     ) -> list[Placed]:
         """The results of a program, in `out_layouts` where these say something.
 
