@@ -109,6 +109,10 @@ class DeviceRecords:
         """The address of the launch record."""
         return self._address(self._launch)
 
+    @property
+    def nbytes(self) -> int:
+        return self._words.nbytes
+
     def _address(self, place: int) -> int:
         return self._base + 8 * place
 

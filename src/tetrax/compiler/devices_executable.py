@@ -78,6 +78,11 @@ class DevicesExecutable(Executable):
         return not self._spread and super().is_short
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of code, constants and records."""
+        return super().nbytes + self.records.nbytes
+
+    @property
     def held(self) -> Any:
         return self.local, self.records
 

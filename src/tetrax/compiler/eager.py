@@ -68,6 +68,8 @@ def _run_sharded(primitive: Primitive, arrays: Sequence[Array], params: dict) ->
     described = None if structure is None else structure(avals, **params)
     if isinstance(described, Inline):
         closed = described.program
+        if config.debug_nans or config.debug_infs:
+            return _run_checked(closed, arrays)
     else:
         closed = _equation_program(primitive, avals, params)
     outs = sharded.sharded_executable(closed, sharded.shardings_of(arrays))(arrays)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+from tetrax.compiler import kept
 from tetrax.compiler.device_groups import DeviceAxes
 from tetrax.compiler.devices_executable import compile_for_devices
 from tetrax.compiler.meshes import meshes_in
@@ -182,7 +183,19 @@ def sharded_executable(
         outs: list[Layout | None] = [None] * len(closed.out_avals)
         found = ShardedExecutable(closed, mesh, layouts, outs, donated)
         known[shardings, donated] = found
+        release = partial(_forget, weakref.ref(closed), (shardings, donated))
+        found.executable.kept = kept.keep(found.executable.nbytes, release)
+    elif found.executable.kept is not None:
+        kept.use(found.executable.kept)
     return found
+
+
+def _forget(program: weakref.ref[ClosedProgram], key: Any) -> bool:
+    """Let go of an executable; it is compiled again when it is asked for."""
+    closed = program()
+    if closed is not None:
+        _executables.get(closed, {}).pop(key, None)
+    return True
 
 
 def partitioned(closed: ClosedProgram, shardings: Shardings) -> Partitioned:

@@ -359,26 +359,28 @@ class Jitted:
         positions, names = self._static_places(len(args))
 
         wanted_in, wanted_out = self._options.in_shardings, self._options.out_shardings
+        info = debug_info(
+            fun,
+            tuple(None if i in positions else x for i, x in enumerate(args)),
+            {k: v for k, v in kwargs.items() if k not in names},
+        )
 
         def flat(*values: Any) -> tuple[list[Any], Any]:
             if wanted_in is not None:
                 prefix = tuple(wanted_in) if isinstance(wanted_in, list) else wanted_in
                 found = tree.flatten_axes("jit in_shardings", in_tree, (prefix, None))
-                values = tuple(constrained(values, found, "jit in_shardings"))
+                places = [f"argument {name} of {self.__name__}" for name in info.arg_names]
+                values = tuple(constrained(values, found, "jit in_shardings", places))
             dynamic, rest = tree.unflatten(in_tree, values)
             full = _merge(args, dynamic, positions)
             fixed = {k: v for k, v in kwargs.items() if k in names}
             outs, out_tree = flatten_output(fun, fun(*full, **rest, **fixed))
             if wanted_out is not None:
                 found = tree.flatten_axes("jit out_shardings", out_tree, wanted_out)
-                outs = constrained(outs, found, "jit out_shardings")
+                places = _result_names(out_tree)
+                outs = constrained(outs, found, "jit out_shardings", places)
             return outs, out_tree
 
-        info = debug_info(
-            fun,
-            tuple(None if i in positions else x for i, x in enumerate(args)),
-            {k: v for k, v in kwargs.items() if k not in names},
-        )
         with with_rare_collections():
             closed, out_tree = stage(flat, [x.aval for x in leaves], info)
         closed, hoisted = hoist_tracers(closed)
@@ -405,6 +407,12 @@ class Jitted:
             if k not in names
         }
         return tuple(tree.leaves((tuple(marks), by_name)))
+
+
+def _result_names(out_tree: tree.PyTreeDef) -> list[str]:
+    """`result['a'][0]` for every leaf."""
+    numbered = tree.unflatten(out_tree, range(out_tree.num_leaves))
+    return [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(numbered)]
 
 
 def _release(reference: weakref.ref[Staged]) -> bool:

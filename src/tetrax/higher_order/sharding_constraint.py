@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tetrax import tree
+from tetrax.errors import IndivisibleError
 from tetrax.ops.sharding import sharding_constraint_p
 from tetrax.runtime.array import as_value
 from tetrax.runtime.mesh_context import current_mesh
@@ -36,12 +37,19 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     return tree.unflatten(treedef, constrained(leaves, wanted, "with_sharding_constraint"))
 
 
-def constrained(leaves: Sequence[Any], shardings: Sequence[Any], what: str) -> list[Any]:
-    """Each value with its sharding; None leaves it as it is."""
-    return [
-        x if wanted is None else _constrained(as_value(x), named(wanted, what), what)
-        for x, wanted in zip(leaves, shardings, strict=True)
-    ]
+def constrained(
+    leaves: Sequence[Any], shardings: Sequence[Any], what: str, names: Sequence[str] = ()
+) -> list[Any]:
+    """Each value with its sharding; None leaves it. Errors speak of the values' `names`."""
+    found = []
+    for index, (x, wanted) in enumerate(zip(leaves, shardings, strict=True)):
+        who = f"{what}, {names[index]}" if index < len(names) else what
+        try:
+            value = x if wanted is None else _constrained(as_value(x), named(wanted, what), who)
+        except IndivisibleError as error:
+            raise IndivisibleError(f"{who}: {error}") from None
+        found.append(value)
+    return found
 
 
 def named(sharding: Any, what: str) -> Sharding:
@@ -67,8 +75,8 @@ def _constrained(x: Any, sharding: Sharding, what: str) -> Any:
     aval, spec = get_aval(x), sharding.spec
     if len(spec) > aval.ndim:
         raise ValueError(
-            f"One of {what} arguments with type {aval.str_short()} has {aval.ndim} axes, too few "
-            f"for the specification {spec}"
+            f"{what}: a value of type {aval.str_short()} has {aval.ndim} axes, too few for the "
+            f"specification {spec}"
         )
     open_axis = PartitionSpec.UNCONSTRAINED
     closed = PartitionSpec(*(None if entry is open_axis else entry for entry in spec))

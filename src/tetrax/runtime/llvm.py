@@ -159,6 +159,10 @@ class Engine:
         self._count = 0
         self._providers: list[Callable[[str], int | None]] = []
 
+    def lock(self) -> Any:
+        """What a thread holds while it links, or sets up what it has linked."""
+        return _lock
+
     def provide(self, provider: Callable[[str], int | None]) -> None:
         """Add a source of addresses for symbols that are not compiled here (LAPACK, library
         routines).

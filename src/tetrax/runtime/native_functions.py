@@ -50,9 +50,19 @@ _METH_O = 0x08
 _METH_FASTCALL = 0x80
 
 
-@cache
+_made: dict[str, _MethodDefinition] = {}
+
+
 def _definitions() -> dict[str, _MethodDefinition]:
     """What the functions are to the interpreter; kept for ever, since they point to it."""
+    if not _made:
+        with llvm.engine.lock():  # two threads must not make two, of which one is dropped
+            if not _made:
+                _made.update(_new_definitions())
+    return _made
+
+
+def _new_definitions() -> dict[str, _MethodDefinition]:
     for name in IMPORTS:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
         assert address is not None

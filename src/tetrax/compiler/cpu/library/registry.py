@@ -112,12 +112,16 @@ def library_address(symbol: str) -> int | None:
     """The address of a library routine, or None for a symbol that is none."""
     known = llvm.engine.known(symbol)
     library = _HOME.get(symbol) or _function_library(symbol)
-    if known is not None or library is None:
+    if library is None or (known is not None and library.linked is None):
         return known
-    addresses = link_library(library.symbols, library.text, library.optimise)
-    if library.linked is not None:
-        library.linked(addresses)
-    return addresses[symbol]
+    with llvm.engine.lock():  # nobody calls routines that another thread is setting up
+        known = llvm.engine.known(symbol)
+        if known is not None:
+            return known
+        addresses = link_library(library.symbols, library.text, library.optimise)
+        if library.linked is not None:
+            library.linked(addresses)
+        return addresses[symbol]
 
 
 def build_all() -> None:
