@@ -65,7 +65,7 @@ from tetrax.higher_order.custom_derivatives import custom_gradient, custom_jvp, 
 from tetrax.higher_order.inspect import closure_convert, eval_shape, make_jaxpr
 from tetrax.higher_order.jit import jit
 from tetrax.higher_order.pmap import pmap
-from tetrax.higher_order.shard_map import shard_map
+from tetrax.higher_order.shard_map import shard_map, smap
 from tetrax.higher_order.sharding_constraint import reshard
 from tetrax.higher_order.stages import ShapeDtypeStruct
 from tetrax.padding import pad_to_devices, unpad
@@ -198,6 +198,7 @@ __all__ = [
     "set_mesh",
     "shard_map",
     "sharding",
+    "smap",
     "threefry_partitionable",
     "tree",
     "tree_util",
