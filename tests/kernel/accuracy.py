@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import mpmath
 import scipy.special
+from tests.kernel.conftest import call_kernel
 
 import numpy as np
-from conftest import call_kernel
 from tetrax.ir import kernel as k
 
 Long = np.longdouble

@@ -5,7 +5,7 @@ border written.
 from __future__ import annotations
 
 import pytest
-from conftest import call_kernel
+from tests.kernel.conftest import call_kernel
 
 import numpy as np
 from tetrax.compiler.cpu.conversions import FORMATS, narrow, widen

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+from tests.kernel.conftest import call_kernel
 
 import numpy as np
-from conftest import call_kernel
 from tetrax.compiler.cpu import schedule as scheduling
 from tetrax.compiler.cpu.schedule import schedule
 from tetrax.config import config

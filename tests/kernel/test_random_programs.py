@@ -4,10 +4,10 @@ for bit.
 
 from __future__ import annotations
 
-from conftest import call_kernel
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from interpreter import Interpreter
+from tests.kernel.conftest import call_kernel
 
 import numpy as np
 from tetrax.ir import kernel as k

@@ -6,9 +6,9 @@ import ctypes
 import math
 
 import pytest
+from tests.kernel.conftest import call_kernel
 
 import numpy as np
-from conftest import call_kernel
 from tetrax.compiler.cpu import schedule as scheduling
 from tetrax.compiler.cpu.schedule import schedule
 from tetrax.compiler.cpu.schedule_cost import cost_of

@@ -7,9 +7,9 @@ from __future__ import annotations
 import ctypes
 
 import pytest
+from tests.kernel.conftest import call_kernel
 
 import numpy as np
-from conftest import call_kernel
 from tetrax.compiler.cpu import compile_kernels, kernel_llvm, take_bounds_error
 from tetrax.compiler.cpu.target import host_target
 from tetrax.config import config

@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 
 import mpmath as mp
+from tests.kernel.conftest import call_kernel
 
 import numpy as np
-from conftest import call_kernel
 from tetrax.ir import kernel as k
 
 REFERENCE = {
